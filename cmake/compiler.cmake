@@ -1,0 +1,47 @@
+# How every translation unit is compiled. Included once, from the root, before any target exists.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # clang-tidy reads it
+
+# The engine's archives end up in a shared object that is loaded into somebody else's process: they must be
+# position independent, and no symbol of ours may meet one of theirs.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# The same optimisation in the wheel and in development, so that what is measured is what ships. Debug keeps
+# assertions and is what the sanitizers run on; -O1 keeps those bearable.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+
+add_compile_definitions(SONDE_VERSION="${PROJECT_VERSION}")
+add_compile_options(-Wall -Wextra -Wpedantic)
+if(SONDE_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+find_program(SONDE_CCACHE ccache)
+if(SONDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SONDE_CCACHE})
+endif()
+
+if(SONDE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SONDE_FUZZ needs libFuzzer: configure with -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  if(NOT SONDE_SANITIZE)
+    set(SONDE_SANITIZE "address,undefined")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+if(SONDE_SANITIZE)
+  # Without recovery: a finding must fail the test, not scroll by.
+  add_compile_options(-fsanitize=${SONDE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SONDE_SANITIZE})
+endif()

@@ -1,0 +1,92 @@
+// A trace of any length added up to a tree of names: how often, how long, which share. Reads spans as
+// a stream and keeps only what is still waiting for its parent, so gigabytes fit into a few megabytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/analysis/name_tree.h"
+#include "engine/base/id.h"
+#include "engine/model/trace.h"
+
+namespace sonde::analysis {
+
+// All spans of one name at one place in the tree.
+struct SummaryNode {
+  std::string name;
+  std::uint64_t count = 0;
+  std::uint64_t open = 0;  // did not end; not in the figures below
+  std::int64_t total_ns = 0, mean_ns = 0, min_ns = 0, max_ns = 0;
+  std::int64_t p50_ns = 0, p95_ns = 0;  // right to about 3 %
+  std::int64_t gpu_ns = model::kNone;
+  std::int64_t self_ns = 0;       // total less that of the children, not below 0 (they may run in parallel)
+  double share_of_parent = 0;     // of the parent's total; of all roots' for a root
+  std::vector<SummaryNode> children;  // longest first
+};
+
+struct RankSummary {
+  std::int32_t rank = 0;
+  std::vector<SummaryNode> roots;
+};
+
+struct Summary {
+  std::vector<RankSummary> ranks;
+  std::uint64_t spans = 0;
+  std::uint64_t orphans = 0;  // spans that waited too long for their parent: under the root "(orphans)"
+  bool names_folded = false;  // too many different names: the later ones are one, "(other names)"
+};
+
+struct SummaryOptions {
+  std::size_t max_waiting = 200'000;  // parents that spans may wait for at the same time
+};
+
+// Feed it the batches in the order of their files. Not thread-safe.
+class Summarizer {
+ public:
+  explicit Summarizer(SummaryOptions options = {});
+  // Spans of one batch, in any order.
+  void add(std::span<const model::Span> spans);
+  // Ends the stream. With a name: only the subtrees of that name, wherever they are.
+  Summary finish(std::string_view name = {});
+
+ private:
+  using Forest = NameTree::Forest;
+  struct Waiting {
+    Forest children;
+    std::int32_t rank = 0;
+    std::uint64_t touched = 0;
+  };
+  // A span that came before one of its children (another thread's, a task that outlives the scope
+  // it was made in): enough to find the place where such a child belongs.
+  struct Seen {
+    base::Id id, parent_id;
+    NameTree::NameId name = 0;
+  };
+
+  void add_one(const model::Span& span);
+  Forest take(const base::Id& id);
+  Forest& level_of(base::Id parent_id, std::int32_t rank, std::uint32_t height);
+  static std::size_t place_of(const base::Id& id, bool parent) noexcept;
+  void remember(const model::Span& span, NameTree::NameId name, bool parent);
+  const Seen* recall(const base::Id& id) const;
+  void orphan(Forest forest, std::int32_t rank);
+  void evict();
+  void select(Forest from, NameTree::NameId name, Forest& out);
+
+  SummaryOptions options_;
+  NameTree tree_;
+  std::map<std::int32_t, Forest> roots_;
+  std::unordered_map<base::Id, Waiting, base::IdHash> waiting_;
+  std::vector<Seen> seen_;
+  std::vector<std::uint32_t> order_;
+  std::uint64_t spans_ = 0;
+  std::uint64_t orphans_ = 0;
+};
+
+}  // namespace sonde::analysis

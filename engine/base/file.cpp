@@ -1,0 +1,155 @@
+#include "engine/base/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace sonde::base {
+
+void Fd::reset(int fd) noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+Status make_directories(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    struct stat info;
+    if (::mkdir(part.c_str(), 0777) != 0 && (errno != EEXIST || ::stat(part.c_str(), &info) != 0)) {
+      // An ancestor we may not create but that exists (read-only root, automount) is no error.
+      if (::stat(part.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return Status::from_errno("cannot create directory " + part);
+      }
+    }
+    if (end == std::string::npos) break;
+  }
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Status::from_errno("cannot use directory " + path);
+  if (!S_ISDIR(info.st_mode)) return {ENOTDIR, "cannot use " + path};
+  return {};
+}
+
+namespace {
+
+Status write_all(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return Status::from_errno("cannot write " + path);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status write_atomically(const std::string& path, std::span<const std::string_view> parts) {
+  const std::string temporary = path + ".tmp";
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return Status::from_errno("cannot create " + temporary);
+  Status status;
+  for (const std::string_view part : parts) {
+    status = write_all(fd.get(), part, temporary);
+    if (!status.ok()) break;
+  }
+  if (status.ok() && ::close(fd.release()) != 0) status = Status::from_errno("cannot close " + temporary);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = Status::from_errno("cannot rename " + temporary);
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
+}
+
+Status read_file(const std::string& path, std::string& out) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return Status::from_errno("cannot open " + path);
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno("cannot read " + path);
+  out.resize(static_cast<std::size_t>(info.st_size));
+  std::size_t done = 0;
+  for (;;) {
+    if (done == out.size()) out.resize(out.size() + 4096);
+    const ssize_t got = ::read(fd.get(), out.data() + done, out.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Status::from_errno("cannot read " + path);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  out.resize(done);
+  return {};
+}
+
+std::string absolute_path(const std::string& path) {
+  if (!path.empty() && path.front() == '/') return path;
+  char buffer[PATH_MAX];
+  if (::getcwd(buffer, sizeof buffer) == nullptr) return path;
+  return join_path(buffer, path);
+}
+
+std::string join_path(std::string_view directory, std::string_view name) {
+  std::string path(directory);
+  if (!path.empty() && path.back() != '/') path += '/';
+  while (name.starts_with("./")) name.remove_prefix(2);
+  path += name;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+Status list_directory(const std::string& path, std::string_view suffix, std::vector<std::string>& out) {
+  out.clear();
+  DIR* directory = ::opendir(path.c_str());
+  if (directory == nullptr) {
+    return errno == ENOENT ? Status() : Status::from_errno("cannot list " + path);
+  }
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (name.ends_with(suffix) && name != "." && name != "..") out.emplace_back(name);
+  }
+  ::closedir(directory);
+  std::sort(out.begin(), out.end());
+  return {};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Status MappedFile::open(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return Status::from_errno("cannot open " + path);
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return Status::from_errno("cannot read " + path);
+  MappedFile fresh;
+  fresh.size_ = static_cast<std::size_t>(info.st_size);
+  if (fresh.size_ != 0) {
+    void* data = ::mmap(nullptr, fresh.size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (data == MAP_FAILED) {
+      fresh.size_ = 0;
+      return Status::from_errno("cannot map " + path);
+    }
+    fresh.data_ = static_cast<char*>(data);
+  }
+  *this = std::move(fresh);
+  return {};
+}
+
+}  // namespace sonde::base

@@ -1,0 +1,119 @@
+#include "engine/base/json_writer.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace sonde::base {
+
+namespace {
+
+// 1 where a byte can be copied as it is: printable ASCII but for the quote and the backslash.
+constexpr std::array<bool, 256> make_plain() {
+  std::array<bool, 256> plain{};
+  for (int c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\' && c != 0x7F;
+  return plain;
+}
+constexpr std::array<bool, 256> kPlain = make_plain();
+
+bool is_continuation(unsigned char c) { return (c & 0xC0) == 0x80; }
+
+// Decodes one code point at text[i]; returns its length, or 0 for a byte that starts none. Surrogates
+// (which Python strings may hold) decode like any other three-byte sequence.
+std::size_t decode(std::string_view text, std::size_t i, std::uint32_t& code) {
+  const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
+  const unsigned char lead = at(i);
+  std::size_t length = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+  if (length == 0 || i + length > text.size()) return 0;
+  code = length == 1 ? lead : lead & (0x7Fu >> length);
+  for (std::size_t k = 1; k < length; ++k) {
+    if (!is_continuation(at(i + k))) return 0;
+    code = (code << 6) | (at(i + k) & 0x3Fu);
+  }
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  return code < kSmallest[length] || code > 0x10FFFF ? 0 : length;
+}
+
+}  // namespace
+
+void JsonWriter::grow(std::size_t bytes) {
+  std::size_t wanted = capacity_ ? capacity_ * 2 : 1024;
+  while (wanted < size_ + bytes) wanted *= 2;
+  auto bigger = std::make_unique_for_overwrite<char[]>(wanted);
+  if (size_) std::memcpy(bigger.get(), data_.get(), size_);
+  data_ = std::move(bigger);
+  capacity_ = wanted;
+}
+
+void JsonWriter::string(std::string_view utf8) {
+  std::size_t plain = 0;
+  while (plain < utf8.size() && kPlain[static_cast<unsigned char>(utf8[plain])]) ++plain;
+  if (plain != utf8.size()) return escape(utf8);
+  char* out = reserve(utf8.size() + 2);
+  *out = '"';
+  std::memcpy(out + 1, utf8.data(), utf8.size());
+  out[utf8.size() + 1] = '"';
+  size_ += utf8.size() + 2;
+}
+
+void JsonWriter::escape(std::string_view utf8) {
+  const auto unicode = [this](std::uint32_t code) {
+    constexpr char digits[] = "0123456789abcdef";
+    const char text[6] = {'\\', 'u', digits[code >> 12 & 15], digits[code >> 8 & 15], digits[code >> 4 & 15], digits[code & 15]};
+    raw({text, 6});
+  };
+  raw('"');
+  for (std::size_t i = 0; i < utf8.size();) {
+    std::uint32_t code = 0;
+    const std::size_t length = decode(utf8, i, code);
+    if (length == 0) {
+      unicode(0xFFFD);  // not UTF-8 at all: no str can hold it, only a damaged file
+      ++i;
+      continue;
+    }
+    if (code == '"' || code == '\\') {
+      raw('\\');
+      raw(static_cast<char>(code));
+    } else if (code == '\n') {
+      raw("\\n");
+    } else if (code == '\t') {
+      raw("\\t");
+    } else if (code == '\r') {
+      raw("\\r");
+    } else if (code < 0x20 || code == 0x7F || (code >= 0xD800 && code <= 0xDFFF)) {
+      unicode(code);
+    } else {
+      raw(utf8.substr(i, length));
+    }
+    i += length;
+  }
+  raw('"');
+}
+
+void JsonWriter::number(std::int64_t value) {
+  char* out = reserve(24);
+  size_ += static_cast<std::size_t>(std::to_chars(out, out + 24, value).ptr - out);
+}
+
+void JsonWriter::number(std::uint64_t value) {
+  char* out = reserve(24);
+  size_ += static_cast<std::size_t>(std::to_chars(out, out + 24, value).ptr - out);
+}
+
+void JsonWriter::number(double value) {
+  if (!std::isfinite(value)) {
+    raw(std::isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+    return;
+  }
+  char* out = reserve(40);
+  char* end = std::to_chars(out, out + 32, value).ptr;
+  bool integral = true;
+  for (char* p = out; p != end; ++p) integral = integral && ((*p >= '0' && *p <= '9') || *p == '-');
+  if (integral) {
+    *end++ = '.';
+    *end++ = '0';
+  }
+  size_ += static_cast<std::size_t>(end - out);
+}
+
+}  // namespace sonde::base

@@ -1,0 +1,52 @@
+#include "engine/base/log.h"
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <set>
+
+namespace sonde::base {
+
+namespace {
+
+std::atomic<LogHandler> g_handler{nullptr};
+
+// Never destroyed: the drain thread may still speak while the process runs its static destructors.
+struct Spoken {
+  std::mutex mutex;
+  std::set<std::string, std::less<>> keys;
+};
+std::atomic<Spoken*>& spoken_place() {
+  static std::atomic<Spoken*> place{new Spoken};
+  return place;
+}
+Spoken& spoken() { return *spoken_place().load(); }
+
+}  // namespace
+
+void set_log_handler(LogHandler handler) noexcept { g_handler.store(handler); }
+
+void log_once(LogLevel level, std::string_view logger, std::string_view key, const std::string& text) noexcept {
+  try {
+    {
+      const std::lock_guard lock(spoken().mutex);
+      if (!spoken().keys.emplace(key).second) return;
+    }
+    if (const LogHandler handler = g_handler.load()) {
+      handler(level, logger, text);
+    } else {
+      std::fprintf(stderr, "[sonde] %s\n", text.c_str());
+    }
+  } catch (...) {
+    // Out of memory while explaining trouble: silence is the only safe answer.
+  }
+}
+
+void reset_log() noexcept {
+  const std::lock_guard lock(spoken().mutex);
+  spoken().keys.clear();
+}
+
+void reset_log_after_fork() noexcept { spoken_place().store(new Spoken); }
+
+}  // namespace sonde::base

@@ -1,0 +1,25 @@
+// The one log function. What the engine has to say goes to a handler the host installs (Python's
+// logging); a message key is spoken at most once per session, and every repeat is only counted.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sonde::base {
+
+enum class LogLevel { kInfo, kWarning };
+
+using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view text);
+
+// Called while setting up; nullptr restores the default, a line on standard error.
+void set_log_handler(LogHandler handler) noexcept;
+
+// Any thread but a signal handler. `key` names the kind of trouble: the first text of a key is spoken.
+void log_once(LogLevel level, std::string_view logger, std::string_view key, const std::string& text) noexcept;
+
+// Forgets which keys were spoken (a new session).
+void reset_log() noexcept;
+// In a forked child: the lock may have been held by a thread that is not there any more.
+void reset_log_after_fork() noexcept;
+
+}  // namespace sonde::base

@@ -1,0 +1,29 @@
+// What a fallible operation returns outside the hot path: fine, or an errno with words that say what
+// was being done. Setting up may throw; recording and draining never do.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace sonde::base {
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(int error, std::string doing) : error_(error), doing_(std::move(doing)) {}
+
+  static Status from_errno(std::string doing) { return {errno, std::move(doing)}; }
+
+  bool ok() const noexcept { return error_ == 0; }
+  int error() const noexcept { return error_; }
+  // "cannot write /x/y: No space left on device"
+  std::string text() const { return ok() ? "ok" : doing_ + ": " + std::strerror(error_); }
+
+ private:
+  int error_ = 0;
+  std::string doing_;
+};
+
+}  // namespace sonde::base

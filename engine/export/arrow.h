@@ -1,0 +1,73 @@
+// Spans as a table, through the Arrow C stream interface: pandas, polars, pyarrow and duckdb take
+// the buffers as they are, without a copy and without this library knowing any of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/model/trace.h"
+
+// The declarations of https://arrow.apache.org/docs/format/CDataInterface.html and
+// CStreamInterface.html, which ask every producer to bring its own under these names and guards.
+extern "C" {
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  std::int64_t flags;
+  std::int64_t n_children;
+  ArrowSchema** children;
+  ArrowSchema* dictionary;
+  void (*release)(ArrowSchema*);
+  void* private_data;
+};
+
+struct ArrowArray {
+  std::int64_t length;
+  std::int64_t null_count;
+  std::int64_t offset;
+  std::int64_t n_buffers;
+  std::int64_t n_children;
+  const void** buffers;
+  ArrowArray** children;
+  ArrowArray* dictionary;
+  void (*release)(ArrowArray*);
+  void* private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+  int (*get_schema)(ArrowArrayStream*, ArrowSchema* out);
+  int (*get_next)(ArrowArrayStream*, ArrowArray* out);
+  const char* (*get_last_error)(ArrowArrayStream*);
+  void (*release)(ArrowArrayStream*);
+  void* private_data;
+};
+
+#endif
+}
+
+namespace sonde::exporting {
+
+// Fills `out` with a stream of one record batch, a row per span in the order of the batch:
+//
+//   id utf8 | parent_id utf8? | name dictionary<int32, utf8> | index int64? | start_ns int64 |
+//   end_ns int64? wall_us int64? | cpu_ns int64? | gpu_ns int64? | memory_peak_bytes int64? |
+//   thread_id uint64 | pid int32 rank int32 | mark_count int64 | depth int32 | attrs utf8 (a JSON
+//   object)
+//
+// `?` is nullable; what a span that is still open cannot have is null. mark_count counts the marks
+// of the batch, depth the ancestors in it. The consumer calls out->release, from any thread; the
+// stream holds the batch until its table is taken. Throws std::bad_alloc; the callbacks throw
+// nothing and return an errno.
+void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);
+
+}  // namespace sonde::exporting

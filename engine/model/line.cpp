@@ -1,0 +1,83 @@
+#include "engine/model/line.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace sonde::model {
+
+namespace {
+
+template <typename... Args>
+void append_format(std::string& out, const char* format, Args... args) {
+  char buffer[64];
+  const int length = std::snprintf(buffer, sizeof buffer, format, args...);
+  out.append(buffer, static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+void append_label(std::string& out, const Span& span) {
+  out += span.name;
+  if (span.index != kNone) append_format(out, "[%lld]", static_cast<long long>(span.index));
+}
+
+void append_duration(std::string& out, std::int64_t duration_ns) {
+  if (duration_ns == kNone) {
+    out += "open";
+    return;
+  }
+  const std::int64_t us = duration_ns > 0 ? duration_ns / 1000 : 0;
+  if (us < 1000) {
+    append_format(out, "%lldus", static_cast<long long>(us));
+  } else if (us < 1'000'000) {
+    append_format(out, "%.1fms", static_cast<double>(us) / 1e3);
+  } else {
+    append_format(out, "%.2fs", static_cast<double>(us) / 1e6);
+  }
+}
+
+void append_value(std::string& out, const Mark& mark) {
+  switch (mark.type) {
+    case ValueType::kFloat:
+      if (std::isnan(mark.real)) {
+        out += "nan";
+      } else if (std::isinf(mark.real)) {
+        out += mark.real > 0 ? "inf" : "-inf";
+      } else if (const double size = std::fabs(mark.real); size != 0 && (size < 1e-3 || size >= 1e15)) {
+        append_format(out, "%.4g", mark.real);
+      } else {
+        append_format(out, "%.4f", mark.real);
+      }
+      break;
+    case ValueType::kInt:
+      if (mark.text.empty()) {
+        append_format(out, "%lld", static_cast<long long>(mark.integer));
+      } else {
+        out += mark.text;
+      }
+      break;
+    case ValueType::kBool:
+      out += mark.integer != 0 ? "True" : "False";
+      break;
+    case ValueType::kString:
+      out += mark.text;
+      break;
+  }
+}
+
+void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks) {
+  append_label(out, span);
+  out += " - ";
+  append_duration(out, span.duration_ns());
+  if (marks.empty()) return;
+  out += " {";
+  for (const Mark* mark : marks) {
+    if (mark != marks.front()) out += ", ";
+    out += mark->name;
+    out += '=';
+    append_value(out, *mark);
+  }
+  out += '}';
+}
+
+}  // namespace sonde::model

@@ -1,0 +1,25 @@
+// One span as one line of text, the same in the live sinks, in trace() and in the commands:
+//   epoch[0] - 142us {epoch_loss=0.5234}
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/model/trace.h"
+
+namespace sonde::model {
+
+// `name` or `name[index]`.
+void append_label(std::string& out, const Span& span);
+
+// 142us, 1.5ms, 2.50s; `open` for kNone.
+void append_duration(std::string& out, std::int64_t duration_ns);
+
+// One mark's value: floats with four decimals, or in scientific form where four decimals would show
+// nothing of them (1e-05); text as it is; True/False.
+void append_value(std::string& out, const Mark& mark);
+
+// Label, duration and marks; no prefix, no newline.
+void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks);
+
+}  // namespace sonde::model

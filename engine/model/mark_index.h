@@ -1,0 +1,23 @@
+// Marks grouped by their span.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/model/trace.h"
+
+namespace sonde::model {
+
+// Points at the marks it was built from.
+class MarkIndex {
+ public:
+  MarkIndex() = default;
+  explicit MarkIndex(std::span<const Mark> marks);
+  // In order of arrival.
+  std::span<const Mark* const> of(const base::Id& span) const;
+
+ private:
+  std::vector<const Mark*> marks_;  // sorted by span
+};
+
+}  // namespace sonde::model

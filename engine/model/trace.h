@@ -1,0 +1,98 @@
+// The values everything to the right of recording works on. They are views: text lies in the arena of
+// the batch (or in the name table, which lives as long as the process), so a span is cheap to copy.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/base/id.h"
+
+namespace sonde::model {
+
+// Version of the spool format (docs/formats/spool.md) that we write, and the newest that we read.
+inline constexpr int kSchemaVersion = 1;
+
+// Stands for null in an optional integer field.
+inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
+
+// Attribute that tells how a span came to be closed when its own code did not do it.
+inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
+
+struct Span {
+  base::Id id;
+  base::Id parent_id;  // null id: none
+  std::string_view name;
+  std::string_view attrs;  // the members of the JSON object, without its braces
+  std::int64_t index = kNone;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = kNone;  // kNone: still open
+  std::int64_t cpu_ns = kNone;
+  std::int64_t gpu_ns = kNone;
+  std::int64_t memory_peak_bytes = kNone;
+  std::uint64_t thread_id = 0;
+  std::int32_t pid = 0;
+  std::int32_t rank = 0;
+  std::uint32_t first_mark_id = 0;  // into Batch::mark_ids
+  std::uint32_t mark_id_count = 0;
+
+  bool open() const noexcept { return end_ns == kNone; }
+  // kNone while open; never negative, also where a damaged file has the times wrong.
+  std::int64_t duration_ns() const noexcept {
+    if (open()) return kNone;
+    if (end_ns <= start_ns) return 0;
+    std::int64_t duration = 0;
+    const bool overflow = __builtin_sub_overflow(end_ns, start_ns, &duration);
+    return overflow ? std::numeric_limits<std::int64_t>::max() : duration;
+  }
+};
+
+enum class ValueType : std::uint8_t { kFloat, kInt, kString, kBool };
+
+struct Mark {
+  base::Id id;
+  base::Id span_id;  // null id: written as "root"
+  std::string_view name;
+  std::string_view attrs;  // as in Span
+  std::string_view text;   // kString: the value; kInt too large for 64 bits: its decimal digits
+  std::int64_t ts_ns = 0;
+  double real = 0;          // kFloat
+  std::int64_t integer = 0;  // kInt, kBool
+  ValueType type = ValueType::kFloat;
+  bool summary = false;
+};
+
+// Statistics of one tensor; the body is kept as JSON because nobody on this path looks inside.
+struct Snapshot {
+  base::Id id;
+  base::Id span_id;
+  std::string_view json;  // the whole object as it stands in the spool
+};
+
+// One spool file.
+struct Batch {
+  base::Id batch_id;
+  std::int64_t created_ns = 0;
+  std::string_view sdk_version;
+  std::vector<Span> spans;
+  std::vector<Mark> marks;
+  std::vector<Snapshot> snapshots;
+  std::vector<base::Id> mark_ids;
+  base::Arena arena;
+
+  bool empty() const noexcept { return spans.empty() && marks.empty() && snapshots.empty(); }
+  std::size_t record_count() const noexcept { return spans.size() + marks.size() + snapshots.size(); }
+  void clear() noexcept {
+    batch_id = {};
+    spans.clear();
+    marks.clear();
+    snapshots.clear();
+    mark_ids.clear();
+    arena.clear();
+  }
+};
+
+}  // namespace sonde::model

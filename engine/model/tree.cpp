@@ -1,0 +1,74 @@
+#include "engine/model/tree.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace sonde::model {
+
+namespace {
+
+// Walks up from `i`; a walk that comes back to a span of its own path found a cycle and cuts it there.
+void settle_depth(Tree& tree, std::uint32_t i, std::vector<std::uint32_t>& path) {
+  constexpr std::uint32_t kUnknown = 0xFFFFFFFFu, kOnPath = 0xFFFFFFFEu;
+  path.clear();
+  std::uint32_t at = i;
+  while (tree.depth[at] == kUnknown) {
+    tree.depth[at] = kOnPath;
+    path.push_back(at);
+    const std::uint32_t up = tree.parent[at];
+    if (up == Tree::kNoParent) break;
+    if (tree.depth[up] == kOnPath) {
+      tree.parent[at] = Tree::kNoParent;
+      break;
+    }
+    at = up;
+  }
+  for (auto it = path.rbegin(); it != path.rend(); ++it) {
+    const std::uint32_t up = tree.parent[*it];
+    tree.depth[*it] = up == Tree::kNoParent ? 0 : tree.depth[up] + 1;
+  }
+}
+
+}  // namespace
+
+Tree build_tree(std::span<const Span> spans) {
+  const auto count = static_cast<std::uint32_t>(spans.size());
+  Tree tree;
+  tree.parent.assign(count, Tree::kNoParent);
+  tree.depth.assign(count, 0xFFFFFFFFu);
+  std::unordered_map<base::Id, std::uint32_t, base::IdHash> by_id;
+  by_id.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) by_id.emplace(spans[i].id, i);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!spans[i].parent_id) continue;
+    const auto found = by_id.find(spans[i].parent_id);
+    if (found != by_id.end() && found->second != i) tree.parent[i] = found->second;
+  }
+  std::vector<std::uint32_t> path;
+  for (std::uint32_t i = 0; i < count; ++i) settle_depth(tree, i, path);
+
+  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+    return spans[a].start_ns != spans[b].start_ns ? spans[a].start_ns < spans[b].start_ns : a < b;
+  };
+  tree.first_child.assign(count + 1, 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (tree.parent[i] == Tree::kNoParent) {
+      tree.roots.push_back(i);
+    } else {
+      ++tree.first_child[tree.parent[i] + 1];
+    }
+  }
+  for (std::uint32_t i = 0; i < count; ++i) tree.first_child[i + 1] += tree.first_child[i];
+  tree.children.resize(tree.first_child[count]);
+  std::vector<std::uint32_t> next(tree.first_child.begin(), tree.first_child.end() - 1);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (tree.parent[i] != Tree::kNoParent) tree.children[next[tree.parent[i]]++] = i;
+  }
+  std::sort(tree.roots.begin(), tree.roots.end(), earlier);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::sort(tree.children.begin() + tree.first_child[i], tree.children.begin() + tree.first_child[i + 1], earlier);
+  }
+  return tree;
+}
+
+}  // namespace sonde::model

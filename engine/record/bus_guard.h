@@ -1,0 +1,15 @@
+// A store into a mapped file raises SIGBUS when the disk turns out to be full or somebody truncated the
+// file. That must cost crash survival, not the training run: the page is replaced by memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sonde::record {
+
+// Covers [base, base + bytes). Other faults go to the handler that was there before.
+void install_bus_guard(std::byte* base, std::size_t bytes) noexcept;
+void remove_bus_guard() noexcept;
+std::uint64_t bus_error_count() noexcept;
+
+}  // namespace sonde::record

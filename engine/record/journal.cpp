@@ -1,0 +1,319 @@
+#include "engine/record/journal.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "engine/record/bus_guard.h"
+#include "engine/record/names.h"
+
+namespace sonde::record {
+
+namespace detail {
+std::byte* g_base = nullptr;
+}
+
+namespace {
+
+constexpr std::size_t kRangeBytes = kBlocksOffset + std::size_t{kMaxBlocks} * kBlockBytes;
+
+constexpr std::size_t bytes_for(std::uint32_t blocks) { return kBlocksOffset + std::size_t{blocks} * kBlockBytes; }
+
+// Exclusive lock on the open file description: the kernel drops it when the process is gone, however
+// it went, and (unlike a pid) it means the same in every container that sees the file.
+base::Status lock_file(int fd, const std::string& path) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  // A file system without locks (some network mounts) leaves the journal unprotected but usable.
+  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) {
+    return base::Status::from_errno("cannot lock " + path);
+  }
+  return {};
+}
+
+// Real blocks on the disk, not a hole: a hole would turn a full disk into SIGBUS at the first store.
+base::Status allocate(int fd, std::size_t from, std::size_t to, const std::string& path) {
+  if (::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from)) == 0) return {};
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
+    return base::Status::from_errno("cannot allocate " + path);
+  }
+  const std::vector<char> zeros(64 * 1024);
+  for (std::size_t at = from; at < to;) {
+    const ssize_t done = ::pwrite(fd, zeros.data(), std::min(zeros.size(), to - at), static_cast<off_t>(at));
+    if (done <= 0) return base::Status::from_errno("cannot allocate " + path);
+    at += static_cast<std::size_t>(done);
+  }
+  return {};
+}
+
+}  // namespace
+
+// Lanes of threads that ended, ready for the next one.
+struct Journal::Lanes {
+  std::mutex mutex;
+  std::uint32_t free[kMaxLanes];
+  std::uint32_t free_count = 0;
+};
+
+Journal& Journal::instance() {
+  static auto* journal = new Journal;
+  return *journal;
+}
+
+Journal::Journal() : lanes_(new Lanes) {
+  void* range = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw std::bad_alloc();
+  detail::g_base = static_cast<std::byte*>(range);
+  reset_pool(kIdleBlocks);
+}
+
+void Journal::reset_pool(std::uint32_t usable) noexcept {
+  free_.store(0);
+  fresh_.store(1);
+  usable_.store(usable);
+  available_.store(static_cast<std::int32_t>(usable) - 1);
+  lane_count_.store(0);
+  lanes_->free_count = 0;
+  Header& head = header();
+  std::memcpy(head.magic, kJournalMagic, sizeof head.magic);
+  head.version = kJournalVersion;
+  head.header_bytes = kHeaderBytes;
+  head.pid = static_cast<std::uint32_t>(::getpid());
+  head.anchor = base::read_anchor();
+  head.key = base::random_id();
+}
+
+void Journal::begin_session(const Identity& identity) noexcept {
+  Header& head = header();
+  head.pid = static_cast<std::uint32_t>(::getpid());
+  head.rank = identity.rank;
+  head.local_rank = identity.local_rank;
+  head.world_size = identity.world_size;
+  head.anchor = base::read_anchor();
+  head.clean = 0;
+  head.pending.store(0);
+  head.lost_records = 0;
+  head.alive_ns.store(head.anchor.monotonic_ns);
+  if (::gethostname(head.host, sizeof head.host - 1) != 0) head.host[0] = '\0';
+  const std::uint32_t before = usable_.exchange(kMaxBlocks);
+  available_.fetch_add(static_cast<std::int32_t>(kMaxBlocks - before));
+}
+
+void Journal::end_session() noexcept {
+  header().key = base::random_id();  // what comes later belongs to another session
+  // Blocks beyond the idle cap stay usable for those who hold them; only new ones stop coming.
+  const std::uint32_t before = usable_.exchange(std::max(kIdleBlocks, fresh_.load()));
+  available_.fetch_sub(static_cast<std::int32_t>(before - usable_.load()));
+}
+
+void Journal::copy_used(std::byte* to) noexcept {
+  std::memcpy(to, detail::g_base, kNamesOffset + header().names_used.load());
+  const std::uint32_t blocks = fresh_.load();
+  for (std::uint32_t i = 1; i < blocks; ++i) {
+    if (block(i).type.load() == BlockType::kFree) continue;
+    const std::size_t offset = bytes_for(i);
+    std::memcpy(to + offset, detail::g_base + offset, kBlockBytes);
+  }
+}
+
+base::Status Journal::attach_file(const std::string& path) {
+  const std::string temporary = path + ".tmp";
+  base::Fd fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd) return base::Status::from_errno("cannot create " + temporary);
+  const auto give_up = [&](base::Status status) {
+    ::unlink(temporary.c_str());
+    return status;
+  };
+  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + kLowBlocks);
+  const std::size_t bytes = bytes_for(blocks);
+  if (base::Status status = lock_file(fd.get(), temporary); !status.ok()) return give_up(status);
+  if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok()) return give_up(status);
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (mapped == MAP_FAILED) return give_up(base::Status::from_errno("cannot map " + temporary));
+  header().block_count.store(blocks);
+  copy_used(static_cast<std::byte*>(mapped));
+  // Only now does the file get its name: whoever finds it finds a complete, locked journal.
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    ::munmap(mapped, bytes);
+    return give_up(base::Status::from_errno("cannot rename " + temporary));
+  }
+  install_bus_guard(detail::g_base, kRangeBytes);
+  if (::mremap(mapped, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, detail::g_base) == MAP_FAILED) {
+    ::munmap(mapped, bytes);
+    ::unlink(path.c_str());
+    return base::Status::from_errno("cannot map " + path);
+  }
+  const std::uint32_t before = usable_.exchange(blocks);
+  available_.fetch_add(static_cast<std::int32_t>(blocks) - static_cast<std::int32_t>(before));
+  file_ = std::move(fd);
+  path_ = path;
+  return {};
+}
+
+void Journal::map_anonymous(std::size_t from) noexcept {
+  ::mmap(detail::g_base + from, kRangeBytes - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void Journal::detach_file(bool remove) noexcept {
+  if (!file_) return;
+  void* memory = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory != MAP_FAILED) {
+    copy_used(static_cast<std::byte*>(memory));
+    if (::mremap(memory, kRangeBytes, kRangeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, detail::g_base) == MAP_FAILED) return;
+  } else {
+    return;  // no memory for the copy: keep recording into the file
+  }
+  header().block_count.store(0);
+  remove_bus_guard();
+  if (remove) ::unlink(path_.c_str());
+  file_.reset();
+  path_.clear();
+}
+
+std::size_t Journal::file_bytes() const noexcept {
+  struct stat info;
+  return file_ && ::fstat(file_.get(), &info) == 0 ? static_cast<std::size_t>(info.st_size) : 0;
+}
+
+bool Journal::file_is_gone() const noexcept {
+  struct stat info;
+  return file_ && ::fstat(file_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
+base::Status Journal::extend_file(std::uint32_t blocks) {
+  const std::uint32_t before = usable_.load();
+  const std::size_t from = bytes_for(before), to = bytes_for(blocks);
+  if (base::Status status = allocate(file_.get(), from, to, path_); !status.ok()) return status;
+  if (::mmap(detail::g_base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
+    base::Status status = base::Status::from_errno("cannot map " + path_);
+    map_anonymous(from);
+    return status;
+  }
+  header().block_count.store(blocks);
+  return {};
+}
+
+base::Status Journal::grow() {
+  const std::uint32_t before = usable_.load();
+  if (!file_ || before == kMaxBlocks || available_.load() >= static_cast<std::int32_t>(kLowBlocks)) return {};
+  std::uint32_t after = std::min(kMaxBlocks, before * 2);
+  base::Status status = extend_file(after);
+  // The disk is full: the rest of the range is memory that does not survive the process.
+  if (!status.ok()) after = kMaxBlocks;
+  usable_.store(after);
+  available_.fetch_add(static_cast<std::int32_t>(after - before));
+  return status;
+}
+
+std::uint32_t Journal::take_block() noexcept {
+  const auto wake_when_low = [this] {
+    if (available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks)) wake_.raise();
+  };
+  std::uint64_t top = free_.load(std::memory_order_acquire);
+  while (const auto number = static_cast<std::uint32_t>(top)) {
+    const std::uint64_t next = ((top >> 32) + 1) << 32 | next_free_[number].load(std::memory_order_relaxed);
+    if (free_.compare_exchange_weak(top, next, std::memory_order_acq_rel)) {
+      wake_when_low();
+      return number;
+    }
+  }
+  std::uint32_t number = fresh_.load(std::memory_order_relaxed);
+  while (number < usable_.load(std::memory_order_acquire)) {
+    if (fresh_.compare_exchange_weak(number, number + 1)) {
+      wake_when_low();
+      return number;
+    }
+  }
+  wake_.raise();
+  return 0;
+}
+
+void Journal::free_block(std::uint32_t number) noexcept {
+  block(number).type.store(BlockType::kFree, std::memory_order_relaxed);
+  std::uint64_t top = free_.load(std::memory_order_relaxed);
+  std::uint64_t next;
+  do {
+    next_free_[number].store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);
+    next = ((top >> 32) + 1) << 32 | number;
+  } while (!free_.compare_exchange_weak(top, next, std::memory_order_acq_rel));
+  available_.fetch_add(1);
+}
+
+Lane& Journal::lane(std::uint32_t number) noexcept {
+  std::byte* start = reinterpret_cast<std::byte*>(&block(lane_blocks_[number / 4]));
+  return *reinterpret_cast<Lane*>(start + kSlotBytes + (number % 4) * kLaneBytes);
+}
+
+Lane* Journal::take_lane(LaneState state, std::uint64_t inherited_parent) noexcept {
+  const std::lock_guard lock(lanes_->mutex);
+  std::uint32_t number;
+  if (lanes_->free_count > 0) {
+    number = lanes_->free[--lanes_->free_count];
+  } else {
+    number = lane_count_.load(std::memory_order_relaxed);
+    if (number == kMaxLanes) return nullptr;
+    if (number % 4 == 0) {
+      const std::uint32_t fresh = take_block();
+      if (fresh == 0) return nullptr;
+      std::memset(static_cast<void*>(&block(fresh)), 0, kBlockBytes);
+      lane_blocks_[number / 4] = fresh;
+      block(fresh).type.store(BlockType::kLanes, std::memory_order_release);
+    }
+    Lane& made = lane(number);
+    made.number = number;
+    made.next_sequence = (std::uint64_t{number} << kSequenceBits) + 1;
+    made.block_used = kSlotsPerBlock;
+    lane_count_.store(number + 1, std::memory_order_release);
+  }
+  Lane& taken = lane(number);
+  taken.thread_id = static_cast<std::uint64_t>(::pthread_self());
+  taken.os_thread_id = static_cast<std::uint64_t>(::syscall(SYS_gettid));
+  taken.inherited_parent = inherited_parent;
+  taken.state.store(state, std::memory_order_release);
+  return &taken;
+}
+
+void Journal::give_lane(Lane& lane) noexcept {
+  lane.depth.store(0, std::memory_order_release);
+  lane.arena_used = 0;
+  lane.inherited_parent = 0;
+  const std::lock_guard lock(lanes_->mutex);
+  lane.state.store(LaneState::kFree, std::memory_order_release);
+  lanes_->free[lanes_->free_count++] = lane.number;
+}
+
+std::uint64_t Journal::bus_errors() noexcept { return bus_error_count(); }
+
+void Journal::before_fork() noexcept {
+  detail::lock_names();
+  lanes_->mutex.lock();
+}
+
+void Journal::after_fork_in_parent() noexcept {
+  lanes_->mutex.unlock();
+  detail::unlock_names();
+}
+
+void Journal::reset_after_fork() noexcept {
+  // The mapping is shared with the parent: nothing may be written before it is replaced.
+  map_anonymous(0);
+  remove_bus_guard();
+  file_.reset();  // our copy of the descriptor would keep the parent's lock alive
+  path_.clear();
+  lanes_->mutex.unlock();
+  reset_pool(kIdleBlocks);
+  detail::mirror_names();
+  detail::unlock_names();
+}
+
+}  // namespace sonde::record

@@ -1,0 +1,99 @@
+// The memory all recording goes to: one reserved range of addresses per process, backed by anonymous
+// memory or, while a session writes to disk, by the journal file. The addresses never change, so a
+// lane pointer held by a thread stays good when the backing is exchanged under it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+
+#include "engine/base/event.h"
+#include "engine/base/file.h"
+#include "engine/base/status.h"
+#include "engine/record/layout.h"
+
+namespace sonde::record {
+
+inline constexpr std::uint32_t kMaxBlocks = 8192;              // 256 MiB: the memory cap of recording
+inline constexpr std::uint32_t kIdleBlocks = 512;              // 16 MiB: the cap while nobody drains
+inline constexpr std::uint32_t kFirstBlocks = 64;              // what a new journal file starts with
+inline constexpr std::uint32_t kLowBlocks = 32;                // fewer free ones wake the drain thread
+inline constexpr std::uint32_t kMaxLanes = 16384;             // threads and tasks with scopes at one time
+
+// Who this process is, for the journal's header.
+struct Identity {
+  std::int32_t rank = 0, local_rank = 0, world_size = 1;
+};
+
+namespace detail {
+extern std::byte* g_base;  // set once, before anything is recorded
+}
+
+class Journal {
+ public:
+  static Journal& instance();
+
+  Header& header() noexcept { return *reinterpret_cast<Header*>(detail::g_base); }
+  char* names() noexcept { return reinterpret_cast<char*>(detail::g_base + kNamesOffset); }
+  static BlockHeader& block(std::uint32_t number) noexcept {
+    return *reinterpret_cast<BlockHeader*>(detail::g_base + kBlocksOffset + std::size_t{number} * kBlockBytes);
+  }
+
+  // -- lifecycle: one thread at a time, with the gate closed (see lane.h) --
+
+  // Starts a session in memory only. Ids go on from what was recorded before it.
+  void begin_session(const Identity& identity) noexcept;
+  // Moves everything onto a new file at `path` and locks it. On failure the memory stays as it was.
+  base::Status attach_file(const std::string& path);
+  // Moves everything back to anonymous memory; removes the file if `remove`.
+  void detach_file(bool remove) noexcept;
+  void end_session() noexcept;
+  bool on_file() const noexcept { return static_cast<bool>(file_); }
+  const std::string& path() const noexcept { return path_; }
+  std::size_t file_bytes() const noexcept;
+  bool file_is_gone() const noexcept;  // unlinked by somebody else: crash survival is lost
+
+  // -- drain thread --
+
+  // Adds room while little is left. Returns an error once when the disk refuses (memory takes over).
+  base::Status grow();
+  void free_block(std::uint32_t number) noexcept;
+  base::Event& wake() noexcept { return wake_; }
+  std::uint32_t lane_count() const noexcept { return lane_count_.load(std::memory_order_acquire); }
+  Lane& lane(std::uint32_t number) noexcept;
+  // Pages of the file that could not be written (disk full, file truncated) and were replaced by memory.
+  static std::uint64_t bus_errors() noexcept;
+
+  // -- any recording thread, off the hot path --
+
+  std::uint32_t take_block() noexcept;  // 0: none left
+  Lane* take_lane(LaneState state, std::uint64_t inherited_parent) noexcept;
+  void give_lane(Lane& lane) noexcept;
+
+  // After fork, in the child: forget everything of the parent's.
+  void reset_after_fork() noexcept;
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+
+ private:
+  Journal();
+  void reset_pool(std::uint32_t usable) noexcept;
+  base::Status extend_file(std::uint32_t blocks);
+  void map_anonymous(std::size_t from) noexcept;
+  void copy_used(std::byte* to) noexcept;
+
+  std::atomic<std::uint64_t> free_{0};        // tag in the upper half, block in the lower
+  std::atomic<std::uint32_t> fresh_{1};       // first block never used; 0 is "none"
+  std::atomic<std::uint32_t> usable_{0};      // blocks that may be used
+  std::atomic<std::int32_t> available_{0};
+  std::atomic<std::uint32_t> lane_count_{0};
+  std::uint32_t lane_blocks_[kMaxLanes / 4] = {};
+  std::atomic<std::uint32_t> next_free_[kMaxBlocks] = {};
+  struct Lanes;
+  Lanes* lanes_;  // lock and list of free lanes
+  base::Event wake_;
+  base::Fd file_;
+  std::string path_;
+};
+
+}  // namespace sonde::record

@@ -1,0 +1,157 @@
+#include "engine/record/lane.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "engine/record/names.h"
+#include "engine/record/scope.h"
+
+namespace sonde::record {
+
+namespace detail {
+
+std::atomic<std::uint32_t> g_gate{0};
+constinit thread_local ThreadState t_state;
+
+namespace {
+
+std::atomic<std::uint32_t> g_generation{1};
+std::atomic<std::uint64_t> g_laneless_losses{0};
+
+// Ends the lane of a thread that ends. Runs as the destructor of a pthread key: the thread-local
+// destructors of C++ would cost a guard on every access.
+void on_thread_exit(void* lane) {
+  ThreadState& state = t_state;
+  if (state.lane == nullptr || state.lane != lane) return;
+  if (state.generation == g_generation.load()) {
+    close_above(*state.lane, 0, ClosedBy::kThreadExit);
+    Journal::instance().give_lane(*state.lane);
+  }
+  state = {};
+}
+
+void before_fork() { Journal::instance().before_fork(); }
+void after_fork_in_parent() { Journal::instance().after_fork_in_parent(); }
+void after_fork_in_child() {
+  const bool was_open = g_gate.exchange(0) != 0;
+  g_generation.fetch_add(1);
+  Journal::instance().reset_after_fork();
+  t_state = {};
+  if (was_open) open_gate();
+}
+
+struct ProcessSetup {
+  pthread_key_t key;
+  ProcessSetup() {
+    pthread_key_create(&key, on_thread_exit);
+    intern("cirron.session");  // makes the journal and the names before any fork can happen
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  }
+};
+ProcessSetup& setup() {
+  static auto* instance = new ProcessSetup;
+  return *instance;
+}
+
+// From here on the ring speaks of another thread.
+void announce_thread(Lane& lane) noexcept {
+  std::byte* slot = reserve(lane, 1);
+  if (slot == nullptr) return;
+  ThreadRecord record = {};
+  record.kind = RecordKind::kThread;
+  record.thread_id = lane.thread_id;
+  record.os_thread_id = lane.os_thread_id;
+  std::memcpy(slot, &record, sizeof record);
+  publish(lane, 1);
+}
+
+}  // namespace
+
+ThreadState* attach_slow() noexcept {
+  if (g_gate.load(std::memory_order_acquire) == 0) return nullptr;
+  ThreadState& state = t_state;
+  if (state.generation == g_gate.load()) return &state;
+  Lane* lane = Journal::instance().take_lane(LaneState::kThread, 0);
+  if (lane == nullptr) {
+    g_laneless_losses.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  pthread_setspecific(setup().key, lane);
+  state.lane = lane;
+  state.generation = g_generation.load();
+  announce_thread(*lane);
+  return &state;
+}
+
+// The top was closed from another thread: look further down.
+std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
+  while (depth > 0) {
+    const OpenScope& scope = stack.stack[--depth];
+    if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0) return scope.sequence;
+  }
+  return stack.inherited_parent != 0 ? stack.inherited_parent : Journal::instance().header().session.sequence;
+}
+
+std::byte* next_block(Lane& lane) noexcept {
+  const std::uint32_t number = Journal::instance().take_block();
+  if (number == 0) return nullptr;
+  BlockHeader& fresh = Journal::block(number);
+  const std::uint64_t position = lane.head.load(std::memory_order_relaxed);
+  fresh.base = position;
+  fresh.end = 0;
+  fresh.next.store(0, std::memory_order_relaxed);
+  fresh.type.store(BlockType::kRing, std::memory_order_release);
+  if (lane.block != 0) {
+    BlockHeader& full = Journal::block(lane.block);
+    full.end = position;
+    full.next.store(number, std::memory_order_release);
+  } else {
+    lane.first_block.store(number, std::memory_order_release);
+  }
+  lane.block = number;
+  lane.block_used = 0;
+  return reinterpret_cast<std::byte*>(&fresh) + kSlotBytes;
+}
+
+}  // namespace detail
+
+void open_gate() noexcept {
+  detail::setup();
+  detail::g_gate.store(detail::g_generation.load(), std::memory_order_release);
+}
+
+void close_gate() noexcept {
+  if (detail::g_gate.exchange(0, std::memory_order_seq_cst) == 0) return;
+  // A thread past the test finishes its few stores long before this is over.
+  const timespec moment{0, 200'000};
+  nanosleep(&moment, nullptr);
+}
+
+bool gate_open() noexcept { return detail::g_gate.load() != 0; }
+
+Lane* take_task_lane(std::uint64_t inherited_parent) noexcept {
+  return Journal::instance().take_lane(LaneState::kTask, inherited_parent);
+}
+
+void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept {
+  if (lane == nullptr || made_in_generation != detail::g_generation.load()) return;
+  close_above(*lane, 0, ClosedBy::kGarbage);
+  Journal::instance().give_lane(*lane);
+}
+
+Losses total_losses() noexcept {
+  Journal& journal = Journal::instance();
+  Losses sum;
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    const Lane& lane = journal.lane(i);
+    sum.spans += lane.lost_spans.load(std::memory_order_relaxed);
+    sum.marks += lane.lost_marks.load(std::memory_order_relaxed);
+    sum.depth += lane.lost_depth.load(std::memory_order_relaxed);
+  }
+  sum.spans += detail::g_laneless_losses.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace sonde::record

@@ -1,0 +1,82 @@
+// A thread's way into the journal: the gate, its lane, and the store of one record.
+//
+// Contract of everything in this folder that is marked hot: called by the thread that owns the lane; no
+// lock, no allocation, no system call, no exception. What does not fit is dropped and counted.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/record/journal.h"
+#include "engine/record/layout.h"
+
+namespace sonde::record {
+
+// What a thread keeps for itself.
+struct ThreadState {
+  Lane* lane = nullptr;           // owns ring and stack
+  std::uint32_t generation = ~0u;  // valid while equal to the gate
+};
+
+namespace detail {
+// 0: recording is off. Otherwise the process's generation, which changes with fork.
+extern std::atomic<std::uint32_t> g_gate;
+extern constinit thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
+
+ThreadState* attach_slow() noexcept;
+std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept;
+std::byte* next_block(Lane& lane) noexcept;
+}  // namespace detail
+
+// Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had.
+inline ThreadState* this_thread() noexcept {
+  ThreadState& state = detail::t_state;
+  if (state.generation == detail::g_gate.load(std::memory_order_relaxed)) [[likely]] return &state;
+  return detail::attach_slow();
+}
+
+inline std::uint32_t generation() noexcept { return detail::g_gate.load(std::memory_order_relaxed); }
+
+// Opens or closes the gate. Closing waits a moment for threads that are past the test.
+void open_gate() noexcept;
+void close_gate() noexcept;
+bool gate_open() noexcept;
+
+// Hot. Room for `slots` contiguous slots, or nullptr. Nothing is visible before publish.
+inline std::byte* reserve(Lane& lane, std::uint32_t slots) noexcept {
+  if (lane.block_used + slots > kSlotsPerBlock) [[unlikely]] {
+    return detail::next_block(lane);
+  }
+  return reinterpret_cast<std::byte*>(&Journal::block(lane.block)) + (1 + lane.block_used) * kSlotBytes;
+}
+
+// Hot. The slots just written are now part of the ring, for readers inside and outside.
+inline void publish(Lane& lane, std::uint32_t slots) noexcept {
+  lane.block_used += slots;
+  lane.head.store(lane.head.load(std::memory_order_relaxed) + slots, std::memory_order_release);
+}
+
+// Sequence of the scope that a new span or mark of this stack belongs to; 0: none.
+inline std::uint64_t current_parent(const Lane& stack) noexcept {
+  const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
+  if (depth > 0) [[likely]] {
+    const OpenScope& top = stack.stack[depth - 1];
+    if ((top.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0) [[likely]] return top.sequence;
+    return detail::parent_below(stack, depth - 1);
+  }
+  if (stack.inherited_parent != 0) return stack.inherited_parent;
+  return reinterpret_cast<const Header*>(detail::g_base)->session.sequence;
+}
+
+// A stack of its own for an asyncio task; records go to the ring of the thread that runs it.
+Lane* take_task_lane(std::uint64_t inherited_parent) noexcept;
+void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept;
+
+// Loss counters over all lanes.
+struct Losses {
+  std::uint64_t spans = 0, marks = 0, depth = 0;
+};
+Losses total_losses() noexcept;
+
+}  // namespace sonde::record

@@ -1,0 +1,145 @@
+// Opening and closing a scope. A scope is closed by its handle, never by "whatever is on top".
+#pragma once
+
+#include <cstring>
+#include <string_view>
+
+#include "engine/base/clock.h"
+#include "engine/record/lane.h"
+#include "engine/record/names.h"
+
+namespace sonde::record {
+
+// What is known when a scope opens. Text that is not interned goes along as text.
+struct ScopeStart {
+  std::uint32_t name = 0;          // interned; 0: name_text
+  std::uint32_t static_attrs = 0;  // interned JSON members; 0: none
+  std::int64_t index = 0;
+  std::uint8_t flags = 0;  // SpanFlags
+  std::uint64_t aux = 0;
+  std::string_view name_text = {};
+  std::string_view attrs = {};  // JSON members
+};
+
+struct ScopeHandle {
+  Lane* stack = nullptr;  // nullptr: not recorded
+  std::uint64_t sequence = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t generation = 0;
+  explicit operator bool() const noexcept { return stack != nullptr; }
+};
+
+namespace detail {
+// Cold: keeps the text of an open scope in the lane's arena, as far as it has room.
+void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept;
+// Cold: the top of the stack was closed from another thread.
+void pop_closed(Lane& stack) noexcept;
+ScopeHandle refuse_depth(Lane& stack) noexcept;
+}  // namespace detail
+
+// Hot. `stack` is the thread's own lane, or the lane of the task that it runs. The handle is empty when
+// the stack is full.
+inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart& start) noexcept {
+  std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
+  if (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_relaxed) & kSlotClosed)) [[unlikely]] {
+    detail::pop_closed(stack);
+    depth = stack.depth.load(std::memory_order_relaxed);
+  }
+  if (depth == kMaxDepth) [[unlikely]] return detail::refuse_depth(stack);
+  OpenScope& scope = stack.stack[depth];
+  scope.sequence = thread.lane->next_sequence++;
+  scope.parent = current_parent(stack);
+  scope.index = start.index;
+  scope.closing = 0;
+  scope.aux = start.aux;
+  scope.name = start.name;
+  scope.static_attrs = start.static_attrs;
+  scope.flags.store(start.flags, std::memory_order_relaxed);
+  scope.name_length = 0;
+  scope.attrs_length = 0;
+  scope.text_offset = static_cast<std::uint16_t>(stack.arena_used);
+  if (start.name == 0 || !start.attrs.empty()) [[unlikely]] detail::keep_text(stack, scope, start);
+  const ScopeHandle handle{&stack, scope.sequence, depth, thread.generation};
+  scope.start_ns = base::monotonic_ns();
+  stack.depth.store(depth + 1, std::memory_order_release);
+  return handle;
+}
+
+// Attributes to write instead of those given at the start.
+struct ScopeEnd {
+  ClosedBy closed_by = ClosedBy::kSelf;
+  bool replace_attrs = false;
+  std::string_view attrs = {};
+};
+
+// Cold forms: text to write, scopes above it still open, another thread's stack.
+bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end, std::uint64_t end_ns) noexcept;
+
+// Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by shutdown) or
+// belongs to a parent process.
+inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end, std::uint64_t now) noexcept {
+  Lane& stack = *handle.stack;
+  OpenScope& scope = stack.stack[handle.slot];
+  const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
+  // One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
+  const bool plain = handle.generation == thread.generation && depth == handle.slot + 1 && scope.sequence == handle.sequence &&
+                     (scope.name_length | scope.attrs_length) == 0 && !end.replace_attrs && scope.name != 0 &&
+                     (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0 &&
+                     stack.thread_id == thread.lane->thread_id;
+  if (!plain) [[unlikely]] return close_scope_slow(thread, handle, end, now);
+  Lane& ring = *thread.lane;
+  if (auto* record = reinterpret_cast<SpanRecord*>(reserve(ring, 1))) [[likely]] {
+    record->kind = RecordKind::kSpan;
+    record->closed_by = end.closed_by;
+    record->flags = scope.flags.load(std::memory_order_relaxed);
+    record->reserved = 0;
+    record->name = scope.name;
+    record->sequence = scope.sequence;
+    record->parent = scope.parent;
+    record->start_ns = scope.start_ns;
+    record->end_ns = now;
+    record->index = scope.index;
+    record->aux = scope.aux;
+    record->static_attrs = scope.static_attrs;
+    record->name_length = 0;
+    record->attrs_length = 0;
+    // Killed between the next two stores, the scope is known to be closed: its record is there.
+    scope.closing = pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + 1);
+    publish(ring, 1);
+  } else {
+    ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
+  }
+  stack.depth.store(handle.slot, std::memory_order_release);
+  return true;
+}
+
+// Closes every scope of this stack from `slot` upwards, innermost first.
+void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
+
+// True while the handle's scope is open.
+bool is_open(const ScopeHandle& handle) noexcept;
+
+// The C++ face: SONDE_SCOPE("forward"); records from here to the end of the block.
+class ScopeGuard {
+ public:
+  explicit ScopeGuard(std::uint32_t name) noexcept : thread_(this_thread()) {
+    if (thread_ != nullptr) [[likely]] handle_ = open_scope(*thread_, *thread_->lane, {.name = name});
+  }
+  ~ScopeGuard() {
+    if (handle_) [[likely]] close_scope(*thread_, handle_, {}, base::monotonic_ns());
+  }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  ThreadState* thread_;
+  ScopeHandle handle_;
+};
+
+#define SONDE_CONCAT_(a, b) a##b
+#define SONDE_CONCAT(a, b) SONDE_CONCAT_(a, b)
+#define SONDE_SCOPE(text)                                                                            \
+  static const std::uint32_t SONDE_CONCAT(sonde_name_, __LINE__) = ::sonde::record::intern(text);    \
+  const ::sonde::record::ScopeGuard SONDE_CONCAT(sonde_scope_, __LINE__)(SONDE_CONCAT(sonde_name_, __LINE__))
+
+}  // namespace sonde::record

@@ -1,0 +1,158 @@
+#include "engine/report/autopsy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "engine/model/line.h"
+#include "engine/model/mark_index.h"
+#include "engine/report/times.h"
+
+namespace sonde::report {
+
+namespace {
+
+std::string plural(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+class ProcessText {
+ public:
+  ProcessText(const ProcessState& process, std::int64_t now_ns) : process_(process), now_ns_(now_ns) {}
+
+  std::string draw() {
+    heading();
+    verdict();
+    open_scopes();
+    last_records();
+    losses();
+    return std::move(out_);
+  }
+
+ private:
+  bool running() const { return process_.fate == Fate::kRunning; }
+
+  void heading() {
+    out_ += fmt::format("pid {}, rank {}", process_.pid, process_.rank);
+    if (process_.world_size > 1) out_ += fmt::format(" of {}", process_.world_size);
+    if (!process_.host.empty()) out_ += fmt::format(", on {}", process_.host);
+    constexpr std::string_view kFates[] = {"running", "DEAD", "shut down properly", "DEAD, recovered earlier"};
+    out_ += fmt::format(": {}\n", kFates[static_cast<int>(process_.fate)]);
+  }
+
+  void verdict() {
+    if (process_.started_ns != 0) out_ += fmt::format("  started            {}\n", point_in_time(process_.started_ns));
+    out_ += fmt::format("  last sign of life  {}", point_in_time(process_.last_sign_ns));
+    out_ += fmt::format(" ({} ago)\n", long_duration(std::max<std::int64_t>(now_ns_ - process_.last_sign_ns, 0)));
+    if (process_.fate != Fate::kDead && process_.fate != Fate::kRecovered) return;
+    out_ += process_.fate == Fate::kDead
+                ? "  It died some time between that and now; the exact time is not known. "
+                : "  It died some time after that and before it was recovered; the exact time is not known. ";
+    out_ += "The cause is not recorded here:\n  look at dmesg and at the scheduler's log for an OOM kill, at the "
+            "program's own output for anything else.\n";
+  }
+
+  void open_scopes() {
+    if (process_.open.empty()) {
+      if (process_.fate != Fate::kShutDown) out_ += "  no scope was open\n";
+      return;
+    }
+    out_ += running() ? "  open now:\n" : "  open when it died:\n";
+    const OpenScope* previous = nullptr;
+    std::size_t depth = 0;
+    for (const OpenScope& scope : process_.open) {
+      if (previous == nullptr || scope.lane != previous->lane || scope.session != previous->session) {
+        depth = scope.session ? 0 : 1;
+        if (!scope.session) thread_line(scope);
+      }
+      scope_line(scope, depth++);
+      previous = &scope;
+    }
+  }
+
+  void thread_line(const OpenScope& scope) {
+    if (process_.fate == Fate::kRecovered) {
+      out_ += fmt::format("    thread {}\n", scope.span.thread_id);
+    } else if (scope.task) {
+      out_ += fmt::format("    asyncio task (stack {})\n", scope.lane);
+    } else {
+      out_ += fmt::format("    thread {} (tid {})\n", scope.span.thread_id, scope.os_thread_id);
+    }
+  }
+
+  void scope_line(const OpenScope& scope, std::size_t depth) {
+    out_.append(4 + 2 * depth, ' ');
+    model::append_label(out_, scope.span);
+    const std::int64_t until = running() ? now_ns_ : process_.last_sign_ns;
+    out_ += fmt::format(" - open for {}", long_duration(std::max<std::int64_t>(until - scope.span.start_ns, 0)));
+    if (!scope.span.attrs.empty()) out_ += fmt::format(" {{{}}}", scope.span.attrs);
+    out_ += '\n';
+  }
+
+  void last_records() {
+    if (!process_.last_spans.empty()) out_ += "  last closed spans, the newest at the end:\n";
+    const model::MarkIndex marks(process_.last_marks);
+    for (const model::Span& span : process_.last_spans) {
+      out_ += fmt::format("    {}  ", point_in_time(span.end_ns));
+      model::append_line(out_, span, marks.of(span.id));
+      out_ += '\n';
+    }
+    if (!process_.last_marks.empty()) out_ += "  last marks:\n";
+    for (const model::Mark& mark : process_.last_marks) {
+      out_ += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
+      model::append_value(out_, mark);
+      out_ += '\n';
+    }
+  }
+
+  void losses() {
+    if (process_.unflushed_spans + process_.unflushed_marks != 0) {
+      out_ += fmt::format("  not yet in the spool: {}, {}\n", plural(process_.unflushed_spans, "span"),
+                          plural(process_.unflushed_marks, "mark"));
+    }
+    if (process_.lost_records != 0) {
+      out_ += fmt::format("  lost while it ran, for want of room: {}\n", plural(process_.lost_records, "record"));
+    }
+    if (process_.damaged != 0) {
+      out_ += fmt::format("  unreadable in its journal: {}\n", plural(process_.damaged, "record"));
+    }
+  }
+
+  const ProcessState& process_;
+  std::int64_t now_ns_;
+  std::string out_;
+};
+
+std::string recovery_text(const Autopsy& autopsy) {
+  std::string out;
+  const bool dead = std::any_of(autopsy.processes.begin(), autopsy.processes.end(),
+                                [](const ProcessState& process) { return process.fate == Fate::kDead; });
+  if (autopsy.moved_journals != 0) {
+    out += fmt::format("moved into the spool: {}, {} and {} that had been open, out of {}\n",
+                       plural(autopsy.moved_spans, "span"), plural(autopsy.moved_marks, "mark"),
+                       plural(autopsy.moved_scopes, "scope"), plural(autopsy.moved_journals, "journal"));
+    for (const std::string& file : autopsy.moved_files) out += fmt::format("  {}\n", file);
+    out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
+  } else if (dead && autopsy.kept) {
+    out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n", autopsy.directory);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string autopsy_text(const Autopsy& autopsy) {
+  if (autopsy.processes.empty() && autopsy.problems.empty()) {
+    return fmt::format(
+        "no process left anything in {}: none is running there, and none died without being recovered\n",
+        autopsy.directory);
+  }
+  std::string out;
+  for (const ProcessState& process : autopsy.processes) out += ProcessText(process, autopsy.now_ns).draw() + "\n";
+  out += recovery_text(autopsy);
+  if (out.ends_with("\n\n")) out.pop_back();
+  return out;
+}
+
+}  // namespace sonde::report

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "engine/base/json_writer.h"
+#include "engine/report/autopsy.h"
+
+namespace sonde::report {
+
+namespace {
+
+class AutopsyJson {
+ public:
+  std::string draw(const Autopsy& autopsy) {
+    out_.raw("{\"directory\":");
+    out_.string(autopsy.directory);
+    number("now_ns", autopsy.now_ns);
+    list("processes", autopsy.processes, [this](const ProcessState& process) { this->process(process); });
+    out_.raw(",\"moved\":{\"kept\":");
+    out_.boolean(autopsy.kept);
+    number("journals", autopsy.moved_journals);
+    number("spans", autopsy.moved_spans);
+    number("marks", autopsy.moved_marks);
+    number("open_scopes", autopsy.moved_scopes);
+    list("files", autopsy.moved_files, [this](const std::string& file) { out_.string(file); });
+    out_.raw('}');
+    list("problems", autopsy.problems, [this](const std::string& problem) { out_.string(problem); });
+    out_.raw("}\n");
+    return out_.str();
+  }
+
+ private:
+  void key(std::string_view name) { out_.raw(fmt::format(",\"{}\":", name)); }
+  template <typename Number>
+  void number(std::string_view name, Number value) {
+    key(name);
+    out_.number(static_cast<std::int64_t>(value));
+  }
+  void optional(std::string_view name, std::int64_t value) {
+    key(name);
+    value == model::kNone ? out_.null() : out_.number(value);
+  }
+  template <typename T, typename Write>
+  void list(std::string_view name, const std::vector<T>& items, Write write) {
+    key(name);
+    out_.raw('[');
+    for (const T& item : items) {
+      if (&item != &items.front()) out_.raw(',');
+      write(item);
+    }
+    out_.raw(']');
+  }
+
+  void process(const ProcessState& process) {
+    constexpr std::string_view kFates[] = {"running", "dead", "shut_down", "recovered"};
+    out_.raw(fmt::format("{{\"fate\":\"{}\"", kFates[static_cast<int>(process.fate)]));
+    number("pid", process.pid);
+    number("rank", process.rank);
+    number("world_size", process.world_size);
+    key("host");
+    out_.string(process.host);
+    number("started_ns", process.started_ns);
+    number("last_sign_ns", process.last_sign_ns);
+    list("open", process.open, [this](const OpenScope& scope) { open(scope); });
+    list("last_spans", process.last_spans, [this](const model::Span& span) {
+      out_.raw('{');
+      span_fields(span);
+      out_.raw('}');
+    });
+    list("last_marks", process.last_marks, [this](const model::Mark& mark) { this->mark(mark); });
+    number("unflushed_spans", process.unflushed_spans);
+    number("unflushed_marks", process.unflushed_marks);
+    number("lost_records", process.lost_records);
+    number("damaged", process.damaged);
+    out_.raw('}');
+  }
+
+  void open(const OpenScope& scope) {
+    out_.raw('{');
+    span_fields(scope.span);
+    number("os_thread_id", scope.os_thread_id);
+    number("stack", scope.lane);
+    key("task");
+    out_.boolean(scope.task);
+    key("session");
+    out_.boolean(scope.session);
+    out_.raw('}');
+  }
+
+  void span_fields(const model::Span& span) {
+    out_.raw("\"id\":");
+    out_.hex(span.id);
+    key("parent_id");
+    span.parent_id ? out_.hex(span.parent_id) : out_.null();
+    key("name");
+    out_.string(span.name);
+    optional("index", span.index);
+    optional("start_ns", span.start_ns);
+    optional("end_ns", span.end_ns);
+    number("thread_id", span.thread_id);
+    key("attrs");
+    out_.raw('{');
+    out_.raw(span.attrs);
+    out_.raw('}');
+  }
+
+  void mark(const model::Mark& mark) {
+    out_.raw("{\"span_id\":");
+    mark.span_id ? out_.hex(mark.span_id) : out_.null();
+    key("name");
+    out_.string(mark.name);
+    key("value");
+    write_value(mark);
+    number("ts_ns", mark.ts_ns);
+    out_.raw('}');
+  }
+
+  void write_value(const model::Mark& mark) {
+    switch (mark.type) {
+      case model::ValueType::kFloat: out_.number(mark.real); break;
+      case model::ValueType::kInt: mark.text.empty() ? out_.number(mark.integer) : out_.raw(mark.text); break;
+      case model::ValueType::kBool: out_.boolean(mark.integer != 0); break;
+      case model::ValueType::kString: out_.string(mark.text); break;
+    }
+  }
+
+  base::JsonWriter out_;
+};
+
+}  // namespace
+
+std::string autopsy_json(const Autopsy& autopsy) { return AutopsyJson().draw(autopsy); }
+
+}  // namespace sonde::report

@@ -1,0 +1,188 @@
+#include "engine/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/json_writer.h"
+#include "engine/model/line.h"
+
+namespace sonde::report {
+
+namespace {
+
+using analysis::Summary;
+using analysis::SummaryNode;
+
+std::string duration(std::int64_t ns) {
+  if (ns == model::kNone) return "-";
+  if (ns > 0 && ns < 1000) return fmt::format("{}ns", ns);
+  std::string out;
+  model::append_duration(out, ns);
+  return out;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+double self_share(const SummaryNode& node) {
+  return node.total_ns > 0 ? static_cast<double>(node.self_ns) / static_cast<double>(node.total_ns) : 0;
+}
+
+struct Column {
+  std::string_view title;
+  std::string (*cell)(const SummaryNode&);
+};
+
+constexpr std::array kColumns = {
+    Column{"count", [](const SummaryNode& n) { return std::to_string(n.count); }},
+    Column{"total", [](const SummaryNode& n) { return duration(n.total_ns); }},
+    Column{"of parent", [](const SummaryNode& n) { return percent(n.share_of_parent); }},
+    Column{"self", [](const SummaryNode& n) { return percent(self_share(n)); }},
+    Column{"mean", [](const SummaryNode& n) { return duration(n.mean_ns); }},
+    Column{"p50", [](const SummaryNode& n) { return duration(n.p50_ns); }},
+    Column{"p95", [](const SummaryNode& n) { return duration(n.p95_ns); }},
+    Column{"min", [](const SummaryNode& n) { return duration(n.min_ns); }},
+    Column{"max", [](const SummaryNode& n) { return duration(n.max_ns); }},
+};
+constexpr Column kGpu = {"gpu", [](const SummaryNode& n) { return duration(n.gpu_ns); }};
+constexpr Column kOpen = {"open", [](const SummaryNode& n) { return n.open == 0 ? "" : std::to_string(n.open); }};
+
+template <typename Test>
+bool any_node(const std::vector<SummaryNode>& nodes, Test test) {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const SummaryNode& node) { return test(node) || any_node(node.children, test); });
+}
+
+template <typename Test>
+bool any_node(const Summary& summary, Test test) {
+  return std::any_of(summary.ranks.begin(), summary.ranks.end(),
+                     [&](const analysis::RankSummary& rank) { return any_node(rank.roots, test); });
+}
+
+// Characters, as far as alignment goes: bytes that begin a UTF-8 sequence.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+    std::vector<std::string> titles = {"name"};
+    for (const Column& column : columns_) titles.emplace_back(column.title);
+    add_row(std::move(titles));
+  }
+  void add_heading(std::string text) { add_row({std::move(text)}); }
+  void add_nodes(const std::vector<SummaryNode>& nodes, std::size_t depth) {
+    for (const SummaryNode& node : nodes) {
+      std::vector<std::string> cells = {std::string(2 * depth, ' ') + node.name};
+      for (const Column& column : columns_) cells.push_back(column.cell(node));
+      add_row(std::move(cells));
+      add_nodes(node.children, depth + 1);
+    }
+  }
+  std::string draw() const {
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) append_cell(line, row[i], i);
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + '\n';
+    }
+    return out;
+  }
+
+ private:
+  void add_row(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()), 0);
+    for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width_of(cells[i]));
+    rows_.push_back(std::move(cells));
+  }
+  void append_cell(std::string& line, const std::string& cell, std::size_t i) const {
+    const std::string fill(widths_[i] - width_of(cell), ' ');
+    line += i == 0 ? cell + fill : "  " + fill + cell;
+  }
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+};
+
+std::string notes(const Summary& summary) {
+  std::string out;
+  if (summary.orphans != 0) {
+    out += fmt::format("The parents of {} spans did not come in time to be waited for: see (orphans).\n",
+                       summary.orphans);
+  }
+  if (summary.names_folded) {
+    out += "There are more different names than a table can hold: the rest is added up as (other names). Put what "
+           "varies into the index or an attribute instead of the name.\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary) {
+  if (summary.ranks.empty()) return "(no spans)\n";
+  std::vector<Column> columns(kColumns.begin(), kColumns.end());
+  if (any_node(summary, [](const SummaryNode& n) { return n.gpu_ns != model::kNone; })) columns.push_back(kGpu);
+  if (any_node(summary, [](const SummaryNode& n) { return n.open != 0; })) columns.push_back(kOpen);
+  Table table(std::move(columns));
+  const bool several = summary.ranks.size() > 1;
+  for (const analysis::RankSummary& rank : summary.ranks) {
+    if (several) table.add_heading(fmt::format("rank {}", rank.rank));
+    table.add_nodes(rank.roots, several ? 1 : 0);
+  }
+  return table.draw() + notes(summary);
+}
+
+namespace {
+
+void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
+  out.raw('[');
+  for (const SummaryNode& node : nodes) {
+    out.raw(&node == &nodes.front() ? "{\"name\":" : ",{\"name\":");
+    out.string(node.name);
+    const auto field = [&](std::string_view name, std::int64_t value) {
+      out.raw(fmt::format(",\"{}\":", name));
+      value == model::kNone ? out.null() : out.number(value);
+    };
+    field("count", static_cast<std::int64_t>(node.count));
+    field("open", static_cast<std::int64_t>(node.open));
+    field("total_ns", node.total_ns);
+    field("self_ns", node.self_ns);
+    field("mean_ns", node.mean_ns);
+    field("p50_ns", node.p50_ns);
+    field("p95_ns", node.p95_ns);
+    field("min_ns", node.min_ns);
+    field("max_ns", node.max_ns);
+    field("gpu_ns", node.gpu_ns);
+    out.raw(",\"share_of_parent\":");
+    out.number(node.share_of_parent);
+    out.raw(",\"children\":");
+    write_nodes(out, node.children);
+    out.raw('}');
+  }
+  out.raw(']');
+}
+
+}  // namespace
+
+std::string summary_json(const Summary& summary) {
+  base::JsonWriter out;
+  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{},\"ranks\":[", summary.spans, summary.orphans,
+                      summary.names_folded));
+  for (const analysis::RankSummary& rank : summary.ranks) {
+    out.raw(fmt::format("{}{{\"rank\":{},\"roots\":", &rank == &summary.ranks.front() ? "" : ",", rank.rank));
+    write_nodes(out, rank.roots);
+    out.raw('}');
+  }
+  out.raw("]}\n");
+  return out.str();
+}
+
+}  // namespace sonde::report

@@ -1,0 +1,115 @@
+#include "engine/report/tree.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+#include "engine/analysis/name_tree.h"
+#include "engine/model/line.h"
+#include "engine/model/mark_index.h"
+#include "engine/model/tree.h"
+
+namespace sonde::report {
+
+namespace {
+
+using Children = std::span<const std::uint32_t>;
+
+class TreeText {
+ public:
+  TreeText(std::span<const model::Span> spans, std::span<const model::Mark> marks, const TreeOptions& options)
+      : spans_(spans), tree_(model::build_tree(spans)), marks_(marks), options_(options) {}
+
+  std::string draw() {
+    std::map<std::int32_t, std::vector<std::uint32_t>> roots_of_rank;
+    for (const std::uint32_t root : tree_.roots) roots_of_rank[spans_[root].rank].push_back(root);
+    for (const auto& [rank, roots] : roots_of_rank) {
+      const bool several = roots_of_rank.size() > 1;
+      if (several) out_ += fmt::format("rank {}\n", rank);
+      siblings(roots, several ? 1 : 0);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Same-named siblings beyond the limit.
+  struct Rest {
+    std::size_t seen = 0;
+    std::size_t left_out = 0;
+    std::size_t closed = 0;
+    std::int64_t total_ns = 0;
+  };
+  using RestByName = std::unordered_map<std::string_view, Rest>;
+
+  bool beyond_limit(Rest& rest) const {
+    return options_.sibling_limit != 0 && ++rest.seen > options_.sibling_limit;
+  }
+
+  RestByName count_rest(Children list) const {
+    RestByName rests;
+    for (const std::uint32_t i : list) {
+      Rest& rest = rests[spans_[i].name];
+      if (!beyond_limit(rest)) continue;
+      ++rest.left_out;
+      if (spans_[i].open()) continue;
+      ++rest.closed;
+      rest.total_ns = analysis::add_capped(rest.total_ns, spans_[i].duration_ns());
+    }
+    for (auto& [name, rest] : rests) rest.seen = 0;
+    return rests;
+  }
+
+  void siblings(Children list, std::size_t depth) {
+    RestByName rests = count_rest(list);
+    for (const std::uint32_t i : list) {
+      Rest& rest = rests[spans_[i].name];
+      if (!beyond_limit(rest)) {
+        line(i, depth);
+      } else if (rest.seen == options_.sibling_limit + 1) {
+        rest_line(spans_[i].name, rest, depth);
+      }
+    }
+  }
+
+  void line(std::uint32_t i, std::size_t depth) {
+    constexpr std::size_t kMaxMarks = 64, kDeepest = 128;
+    out_.append(2 * depth, ' ');
+    const auto marks = marks_.of(spans_[i].id);
+    model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
+    if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
+    out_ += '\n';
+    const Children below = tree_.children_of(i);
+    if (depth < kDeepest) {
+      siblings(below, depth + 1);
+    } else if (!below.empty()) {
+      out_.append(2 * (depth + 1), ' ');
+      out_ += "... deeper levels are left out\n";
+    }
+  }
+
+  void rest_line(std::string_view name, const Rest& rest, std::size_t depth) {
+    out_.append(2 * depth, ' ');
+    out_ += fmt::format("... {} more {} - total ", rest.left_out, name);
+    model::append_duration(out_, rest.total_ns);
+    out_ += ", mean ";
+    model::append_duration(out_, rest.closed == 0 ? 0 : rest.total_ns / static_cast<std::int64_t>(rest.closed));
+    out_ += '\n';
+  }
+
+  std::span<const model::Span> spans_;
+  model::Tree tree_;
+  model::MarkIndex marks_;
+  TreeOptions options_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string tree_text(std::span<const model::Span> spans, std::span<const model::Mark> marks,
+                      const TreeOptions& options) {
+  return spans.empty() ? "(no spans)\n" : TreeText(spans, marks, options).draw();
+}
+
+}  // namespace sonde::report

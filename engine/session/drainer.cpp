@@ -1,0 +1,100 @@
+#include "engine/session/drainer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/record/journal.h"
+#include "engine/record/lane.h"
+#include "engine/spool/journal_file.h"
+
+namespace sonde::session {
+
+using record::Journal;
+using record::Lane;
+using record::OpenScope;
+
+Drainer::Drainer() : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks}, reader_(view_) {}
+
+bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
+  Journal& journal = Journal::instance();
+  const std::uint32_t lanes = journal.lane_count();
+  cursors_.resize(std::max<std::size_t>(cursors_.size(), lanes));
+  const std::size_t before = batch.record_count();
+  for (std::uint32_t i = 0; i < lanes; ++i) {
+    const std::size_t done = batch.record_count() - before;
+    if (done >= limit) break;
+    record::RingTail& cursor = cursors_[i];
+    const std::uint64_t from = cursor.position;
+    reader_.read(journal.lane(i), cursor, limit - done, batch, &moved.blocks);
+    if (cursor.position != from) moved.tails.emplace_back(i, cursor);
+  }
+  return batch.record_count() != before;
+}
+
+namespace {
+
+// The slots of a lane that hold open scopes, outermost first.
+template <typename Visit>
+void for_each_open(Lane& lane, Visit visit) {
+  if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) return;
+  const std::uint32_t depth = std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    OpenScope& scope = lane.stack[i];
+    if (scope.sequence != 0 && (scope.flags.load(std::memory_order_acquire) & record::kSlotClosed) == 0) visit(scope);
+  }
+}
+
+std::string_view text_of(const Lane& lane, const OpenScope& scope) {
+  const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
+  return {lane.arena + offset, record::kLaneArenaBytes - offset};
+}
+
+}  // namespace
+
+void Drainer::append_open(model::Batch& batch) const {
+  Journal& journal = Journal::instance();
+  const record::Header& head = journal.header();
+  if (head.session.sequence != 0) {
+    batch.spans.push_back(reader_.open_span(head.session, {head.session_text, record::kSessionTextBytes}, head.session_thread_id, batch.arena));
+  }
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    Lane& lane = journal.lane(i);
+    for_each_open(lane, [&](const OpenScope& scope) {
+      batch.spans.push_back(reader_.open_span(scope, text_of(lane, scope), lane.thread_id, batch.arena));
+    });
+  }
+}
+
+void Drainer::close_all(model::Batch& batch) {
+  const std::size_t first = batch.spans.size();
+  append_open(batch);
+  Journal& journal = Journal::instance();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    for_each_open(journal.lane(i), [](OpenScope& scope) { scope.flags.fetch_or(record::kSlotClosed, std::memory_order_release); });
+  }
+  record::Header& head = journal.header();
+  const std::int64_t now = base::to_wall_ns(head.anchor, base::monotonic_ns());
+  for (std::size_t i = first; i < batch.spans.size(); ++i) {
+    model::Span& span = batch.spans[i];
+    span.end_ns = std::max(now, span.start_ns);
+    // The session ends by being ended; every other scope was cut short.
+    const bool session = head.session.sequence != 0 && i == first;
+    if (!session) span.attrs = spool::join_attrs(batch.arena, span.attrs, {}, false, 0, record::ClosedBy::kShutdown);
+  }
+  head.session.sequence = 0;
+  std::reverse(batch.spans.begin() + static_cast<std::ptrdiff_t>(first), batch.spans.end());
+}
+
+void announce_tails(const Moved& moved) {
+  for (const auto& [lane, tail] : moved.tails) Journal::instance().lane(lane).pending_tail = tail;
+}
+
+void commit(const Moved& moved) {
+  Journal& journal = Journal::instance();
+  for (const auto& [lane, tail] : moved.tails) journal.lane(lane).tail = tail;
+  std::atomic_thread_fence(std::memory_order_release);
+  journal.header().pending.store(0, std::memory_order_release);
+  for (const std::uint32_t block : moved.blocks) journal.free_block(block);
+}
+
+}  // namespace sonde::session

@@ -1,0 +1,47 @@
+// Takes records out of the rings of this process. One per process, guarded by the engine's drain lock.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/model/trace.h"
+#include "engine/record/layout.h"
+#include "engine/spool/ring_reader.h"
+
+namespace sonde::session {
+
+// How far a batch reaches into the rings: to be committed once the batch is safe.
+struct Moved {
+  std::vector<std::pair<std::uint32_t, record::RingTail>> tails;  // by lane number
+  std::vector<std::uint32_t> blocks;                              // read to their end
+};
+
+class Drainer {
+ public:
+  Drainer();
+
+  // Appends up to about `limit` records; false when the rings are empty.
+  bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
+
+  // Appends the scopes that are open now as they are, the session first. Other threads may be recording:
+  // what they change at this moment is shown before or after, or left out.
+  void append_open(model::Batch& batch) const;
+  // Ends them all: appends each as a closed span, innermost first, the session last, and marks the slots so
+  // that their owners find them closed. The caller keeps other recording threads away (it holds the GIL).
+  void close_all(model::Batch& batch);
+
+  std::uint64_t damaged() const { return reader_.damaged(); }
+
+ private:
+  spool::JournalView view_;
+  spool::RingReader reader_;
+  std::vector<record::RingTail> cursors_;
+};
+
+// The rings up to there are done with: moves the tails, gives the blocks back.
+void commit(const Moved& moved);
+// The first half of that, before the batch's file is written (see engine/spool/commit.h).
+void announce_tails(const Moved& moved);
+
+}  // namespace sonde::session

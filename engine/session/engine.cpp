@@ -1,0 +1,103 @@
+#include "engine/session/engine.h"
+
+#include <pthread.h>
+
+#include "engine/base/log.h"
+#include "engine/record/lane.h"
+#include "engine/session/session.h"
+#include "engine/session/signals.h"
+
+namespace sonde::session {
+
+struct Engine::State {
+  Shared shared;
+  std::unique_ptr<Session> session;
+  bool fresh = true;  // nothing in memory belongs to an ended session
+};
+
+Engine& Engine::instance() {
+  static auto* engine = new Engine;  // never destroyed: threads record until the very end
+  return *engine;
+}
+
+Engine::Engine() {
+  record::open_gate();
+  state_ = new State;
+  // Registered after the journal's own handlers, so that the child's journal is clean when this runs.
+  pthread_atfork(nullptr, nullptr, [] { Engine::instance().forget_after_fork(); });
+}
+
+void Engine::forget_after_fork() noexcept {
+  forget_termination();
+  base::reset_log_after_fork();
+  state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
+}
+
+bool Engine::active() const noexcept { return state_->session != nullptr; }
+
+void Engine::start(Options options) {
+  if (state_->session) return;
+  base::reset_log();
+  {
+    const std::lock_guard lock(state_->shared.lock);
+    if (!state_->fresh) state_->shared.memory.clear();
+    state_->shared.memory.set_capacity(options.trace_max_spans);
+  }
+  state_->session = std::make_unique<Session>(state_->shared, std::move(options));
+  state_->session->begin();
+}
+
+void Engine::begin_stop() {
+  if (state_->session) state_->session->close_scopes();
+}
+
+void Engine::await_stop() {
+  if (state_->session) state_->session->finish();
+}
+
+void Engine::finish_stop() {
+  if (!state_->session) return;
+  state_->session->release();
+  state_->session.reset();
+  state_->fresh = false;
+}
+
+void Engine::flush() {
+  if (state_->session) return state_->session->flush();
+  const std::lock_guard lock(state_->shared.lock);
+  model::Batch batch;
+  Moved moved;
+  state_->shared.drainer.collect(~std::size_t{0}, batch, moved);
+  if (!state_->fresh && !batch.empty()) {
+    // The first thing recorded after a session: what is shown from now on is what comes now.
+    state_->shared.memory.clear();
+    state_->fresh = true;
+  }
+  state_->shared.memory.add(batch);
+  commit(moved);
+}
+
+void Engine::read_trace(model::Batch& out) {
+  const std::lock_guard lock(state_->shared.lock);
+  state_->shared.memory.copy_to(out);
+  const std::size_t first = out.spans.size();
+  state_->shared.drainer.append_open(out);
+  for (std::size_t i = first; i < out.spans.size(); ++i) state_->shared.memory.copy_open_marks(out.spans[i].id, out);
+}
+
+void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {
+  const std::lock_guard lock(state_->shared.lock);
+  state_->shared.memory.mark_ids(span, out);
+}
+
+Counters Engine::counters() const {
+  Counters all = state_->session ? state_->session->counters() : Counters();
+  const record::Losses losses = record::total_losses();
+  all.dropped_scopes = losses.depth;
+  all.dropped_spans = losses.spans;
+  all.dropped_marks = losses.marks;
+  all.damaged_records = state_->shared.drainer.damaged();
+  return all;
+}
+
+}  // namespace sonde::session

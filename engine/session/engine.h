@@ -1,0 +1,66 @@
+// The one engine of a process: it drains what threads recorded and hands it on. With a session it has a
+// thread of its own; without one it drains only when somebody reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/trace.h"
+#include "engine/session/options.h"
+
+namespace sonde::session {
+
+struct Counters {
+  std::uint64_t dropped_scopes = 0;  // beyond the depth limit
+  std::uint64_t dropped_spans = 0;   // no room
+  std::uint64_t dropped_marks = 0;   // no room
+  std::uint64_t evicted_files = 0;
+  std::uint64_t spool_bytes = 0;
+  std::uint64_t write_failures = 0;
+  std::uint64_t lost_batches = 0;  // could not be written and no longer be kept
+  std::uint64_t waiting_batches = 0;
+  std::uint64_t recovered_journals = 0;
+  std::uint64_t recovered_spans = 0;
+  std::uint64_t recovery_problems = 0;
+  std::uint64_t clock_steps = 0;
+  std::uint64_t damaged_records = 0;
+  std::uint64_t journal_bytes = 0;
+  std::uint64_t flushed_batches = 0;
+  std::string journal;  // path; empty: in memory only
+  enum class Mode { kStopped, kNormal, kDegraded } mode = Mode::kStopped;  // degraded: batches wait for the disk
+};
+
+class Engine {
+ public:
+  static Engine& instance();
+
+  // "Quiet" means: no other thread of the host records at this moment (the caller holds the GIL). Threads
+  // that record from C++ alone are kept out by the gate, for less than a millisecond.
+
+  // Quiet. Begins a session. Never fails: what cannot be had is done without and said once.
+  void start(Options options);
+  // Ending a session, in three steps because the sinks may need the lock that makes things quiet.
+  void begin_stop();   // quiet: closes every open scope
+  void await_stop();   // not quiet: drains, writes, joins
+  void finish_stop();  // quiet: back to memory
+  bool active() const noexcept;
+
+  // Not quiet. Returns when everything recorded before the call has gone through the sinks, or after 30 s.
+  // Without a session, moves it into memory.
+  void flush();
+  // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
+  void read_trace(model::Batch& out);
+  // Ids of the marks of one span, open or closed, as far as they are held.
+  void read_mark_ids(const base::Id& span, std::vector<base::Id>& out);
+  Counters counters() const;
+
+ private:
+  Engine();
+  void forget_after_fork() noexcept;
+  struct State;
+  State* state_;
+};
+
+}  // namespace sonde::session

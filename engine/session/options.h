@@ -1,0 +1,29 @@
+// What a session needs to know. Resolved once, before it starts; the unit is in the name.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sonde::session {
+
+struct Options {
+  std::string output_dir;  // absolute; empty: nothing touches the disk
+  bool spool = true;       // write batch files
+  std::uint64_t flush_interval_ns = 1'000'000'000;
+  std::uint64_t spool_max_bytes = 1'000'000'000;
+  std::uint32_t trace_max_spans = 100'000;
+  std::int32_t rank = 0;
+  std::int32_t local_rank = 0;
+  std::int32_t world_size = 1;
+  std::string attrs;             // of the session span, JSON members
+  bool handle_signals = true;  // finish cleanly on SIGTERM where nobody else handles it
+
+  // Called on the draining thread, never with a lock of ours that a recording thread could want.
+  std::function<void(const std::vector<std::string>&)> on_lines;  // one line per closed span
+  std::function<void(std::string_view)> on_batch;                 // the batch as JSON
+};
+
+}  // namespace sonde::session

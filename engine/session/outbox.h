@@ -1,0 +1,49 @@
+// Batches on their way to the spool. One that cannot be written (disk full, directory unusable) waits and
+// is tried again; the journal keeps its records meanwhile. Beyond a bound the oldest is given up and
+// counted: a disk that stays full must not eat the host's memory.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <string>
+
+#include "engine/base/id.h"
+#include "engine/session/drainer.h"
+#include "engine/spool/directory.h"
+
+namespace sonde::session {
+
+// Used by the drain thread; counters by any.
+class Outbox {
+ public:
+  static constexpr std::size_t kMaxWaitingBytes = 64u << 20;
+
+  explicit Outbox(spool::Directory& directory) : directory_(directory) {}
+
+  // Writes the batch, or keeps it if earlier ones still wait. `last`: it holds the closed open scopes too.
+  void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved, bool last);
+  // Tries what waits, oldest first. True when nothing is left.
+  bool retry();
+
+  std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
+  std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+  std::uint64_t waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Waiting {
+    std::int64_t created_ns;
+    base::Id batch_id;
+    std::string json;
+    Moved moved;
+    bool last;
+  };
+  bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved, bool last);
+  void give_up_oldest();
+
+  spool::Directory& directory_;
+  std::deque<Waiting> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::atomic<std::uint64_t> failures_{0}, lost_{0}, waiting_count_{0};
+};
+
+}  // namespace sonde::session

@@ -1,0 +1,317 @@
+#include "engine/session/session.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <unordered_map>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/model/line.h"
+#include "engine/record/journal.h"
+#include "engine/record/lane.h"
+#include "engine/record/names.h"
+#include "engine/session/signals.h"
+#include "engine/spool/encode.h"
+#include "engine/spool/journal.h"
+
+namespace sonde::session {
+
+using base::LogLevel;
+using record::Journal;
+
+namespace {
+
+constexpr std::size_t kRecordsPerBatch = 32 * 1024;
+constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
+constexpr std::int64_t kClockStepNs = 100'000'000;
+
+std::int64_t clock_offset() { return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns()); }
+
+}  // namespace
+
+Session::Session(Shared& shared, Options options) : shared_(shared), options_(std::move(options)) {
+  if (options_.spool && !options_.output_dir.empty()) {
+    directory_.emplace(options_.output_dir, options_.spool_max_bytes);
+    outbox_.emplace(*directory_);
+  }
+}
+
+Session::~Session() = default;
+
+void Session::begin() {
+  const bool was_open = record::gate_open();
+  record::close_gate();
+  Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
+  open_root();
+  if (directory_) open_journal();
+  if (was_open) record::open_gate();
+  clock_offset_ns_ = clock_offset();
+  if (options_.handle_signals) watch_termination();
+  // Signals are for the host's threads: none is ever delivered to ours.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Session::open_journal() {
+  const std::string live = base::join_path(options_.output_dir, spool::kLiveFolder);
+  base::Status status = base::make_directories(live);
+  if (status.ok()) status = base::make_directories(directory_->path());
+  if (status.ok()) {
+    std::string name = spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
+    name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
+    status = Journal::instance().attach_file(base::join_path(live, name));
+  }
+  if (status.ok()) return;
+  base::log_once(LogLevel::kWarning, "cirron.profiler", "journal",
+                 status.text() + "; recording goes on in memory, but a killed process will lose what is not flushed: make " +
+                     options_.output_dir + " writable or pass profile(path=...)");
+}
+
+void Session::open_root() {
+  Journal& journal = Journal::instance();
+  record::Header& head = journal.header();
+  record::OpenScope& root = head.session;
+  root.parent = 0;
+  root.start_ns = base::monotonic_ns();
+  root.index = 0;
+  root.closing = root.aux = 0;
+  root.name = record::intern("cirron.session");
+  root.static_attrs = 0;
+  root.text_offset = root.name_length = 0;
+  root.attrs_length = static_cast<std::uint16_t>(options_.attrs.size() <= record::kSessionTextBytes ? options_.attrs.size() : 0);
+  root.flags.store(0);
+  std::memcpy(head.session_text, options_.attrs.data(), root.attrs_length);
+  head.session_thread_id = static_cast<std::uint64_t>(pthread_self());
+  // A lane number that no lane can have: the root's sequence is nobody else's.
+  root.sequence = (std::uint64_t{record::kMaxLanes} << record::kSequenceBits) + static_cast<std::uint64_t>(root.start_ns & 0xFFFFFFFFFu) + 1;
+}
+
+void Session::close_scopes() {
+  const std::lock_guard lock(shared_.lock);
+  shared_.drainer.close_all(closing_);
+}
+
+void Session::finish() {
+  stopping_.store(true);
+  Journal::instance().wake().raise();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Session::release() {
+  const bool was_open = record::gate_open();
+  record::close_gate();
+  Journal& journal = Journal::instance();
+  if (all_written_) journal.header().clean = 1;
+  // What could not be written stays where it is: the next profile() here, or an autopsy, moves it.
+  journal.detach_file(all_written_);
+  commit(last_moved_);
+  journal.end_session();
+  if (was_open) record::open_gate();
+  unwatch_termination();
+}
+
+void Session::flush() {
+  if (on_drain_thread()) return;
+  const std::uint64_t mine = requested_.fetch_add(1) + 1;
+  Journal::instance().wake().raise();
+  const std::uint64_t deadline = base::monotonic_ns() + kFlushPatienceNs;
+  while (done_.load() < mine && base::monotonic_ns() < deadline) {
+    const std::uint32_t seen = done_event_.now();
+    if (done_.load() < mine) done_event_.wait(seen, kFlushPatienceNs);
+  }
+}
+
+void Session::run() noexcept {
+  pthread_setname_np(pthread_self(), "sonde-drain");
+  base::Event& wake = Journal::instance().wake();
+  try {
+    if (directory_) recover_dead();
+  } catch (const std::exception& error) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery", std::string("recovery of earlier runs stopped: ") + error.what());
+  }
+  while (!stopping_.load()) {
+    const std::uint32_t seen = wake.now();
+    const std::uint64_t requested = requested_.load();
+    try {
+      tick(false);
+    } catch (const std::exception& error) {
+      base::log_once(LogLevel::kWarning, "cirron.flush", "tick", std::string("a flush failed and is repeated: ") + error.what());
+    }
+    done_.store(requested);
+    done_event_.raise();
+    if (termination_requested()) return finish_for_signal();
+    if (stopping_.load()) break;
+    // A long listing of the spool is done in slices, and only while nobody waits.
+    while (directory_ && wake.now() == seen && !directory_->scan_some()) {
+    }
+    wake.wait(seen, options_.flush_interval_ns);
+  }
+  try {
+    tick(true);
+  } catch (const std::exception& error) {
+    all_written_ = false;
+    base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick", std::string("the last flush failed: ") + error.what() + "; run sonde autopsy on the output directory");
+  }
+  done_.store(~std::uint64_t{0});
+  done_event_.raise();
+}
+
+void Session::finish_for_signal() {
+  try {
+    close_scopes();
+    tick(true);
+    if (all_written_) {
+      Journal::instance().header().clean = 1;
+      if (Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
+    }
+  } catch (...) {
+    // The journal has it all.
+  }
+  termination_done();
+  done_.store(~std::uint64_t{0});
+  done_event_.raise();
+}
+
+void Session::tick(bool last) {
+  Journal& journal = Journal::instance();
+  if (base::Status status = journal.grow(); !status.ok()) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "journal-grow",
+                   status.text() + "; further records are kept in memory only until they are flushed: free some space");
+  }
+  drain_batches(last);
+  journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
+  const record::Losses losses = record::total_losses();
+  journal.header().lost_records = losses.spans + losses.marks;
+  look_around();
+}
+
+void Session::drain_batches(bool last) {
+  if (outbox_) outbox_->retry();
+  for (;;) {
+    Moved moved;
+    const bool more = next_batch(last, moved);
+    if (!batch_.empty()) {
+      deliver(std::move(moved), last && !more);
+    } else {
+      commit(moved);
+    }
+    if (!more) break;
+    // Under heavy recording the room made by this batch is needed before the next tick.
+    if (base::Status status = Journal::instance().grow(); !status.ok()) continue;
+  }
+  if (last && outbox_) all_written_ = outbox_->waiting() == 0;
+}
+
+// Fills batch_; false when it is the last for now.
+bool Session::next_batch(bool last, Moved& moved) {
+  batch_.clear();
+  const std::lock_guard lock(shared_.lock);
+  shared_.drainer.collect(kRecordsPerBatch, batch_, moved);
+  const bool more = batch_.record_count() >= kRecordsPerBatch;
+  if (last && !more) {
+    for (model::Span span : closing_.spans) {
+      span.first_mark_id = span.mark_id_count = 0;
+      batch_.spans.push_back(span);
+    }
+  }
+  shared_.memory.add(batch_);
+  return more;
+}
+
+void Session::deliver(Moved moved, bool last) {
+  const record::Header& head = Journal::instance().header();
+  batch_.batch_id = base::random_id();
+  batch_.created_ns = std::max(base::to_wall_ns(head.anchor, base::monotonic_ns()), last_created_ns_ + 1);
+  last_created_ns_ = batch_.created_ns;
+  batches_.fetch_add(1, std::memory_order_relaxed);
+  if (outbox_ || options_.on_batch) {
+    json_.clear();
+    spool::encode_batch(json_, batch_);
+  }
+  if (last) last_moved_ = moved;
+  if (outbox_) {
+    outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved), last);
+  } else if (!last) {
+    commit(moved);
+  }
+  if (options_.on_batch) options_.on_batch(json_.view());
+  if (options_.on_lines) emit_lines();
+}
+
+void Session::emit_lines() {
+  std::unordered_map<base::Id, std::vector<const model::Mark*>, base::IdHash> marks;
+  for (const model::Mark& mark : batch_.marks) marks[mark.span_id].push_back(&mark);
+  std::vector<std::string> lines;
+  lines.reserve(batch_.spans.size());
+  for (const model::Span& span : batch_.spans) {
+    std::string& line = lines.emplace_back("[cirron] ");
+    const auto found = marks.find(span.id);
+    model::append_line(line, span, found != marks.end() ? std::span<const model::Mark* const>(found->second) : std::span<const model::Mark* const>());
+  }
+  if (!lines.empty()) options_.on_lines(lines);
+}
+
+void Session::look_around() {
+  const std::int64_t offset = clock_offset();
+  if (std::llabs(offset - clock_offset_ns_) > kClockStepNs) {
+    clock_offset_ns_ = offset;
+    clock_steps_.fetch_add(1, std::memory_order_relaxed);
+    base::log_once(LogLevel::kWarning, "cirron.flush", "clock-step",
+                   "the system clock was set while recording; times and durations of this session keep following the clock as it was at "
+                   "profile(); nothing needs to be done");
+  }
+  Journal& journal = Journal::instance();
+  if (Journal::bus_errors() != 0) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "bus-error",
+                   "pages of the journal " + journal.path() + " could not be written (disk full, or the file was truncated); recording goes on in memory: free some space");
+  }
+  if (journal.file_is_gone()) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "journal-gone",
+                   "the journal " + journal.path() + " was removed; a killed process would now lose what is not flushed: shutdown() and profile() make a new one");
+  }
+}
+
+void Session::recover_dead() {
+  const spool::Recovery recovery = spool::recover_directory(options_.output_dir);
+  recovered_journals_.store(recovery.journals);
+  recovered_spans_.store(recovery.spans + recovery.open_scopes);
+  recovery_problems_.store(recovery.problems.size());
+  if (recovery.spans + recovery.marks + recovery.open_scopes != 0) {
+    base::log_once(LogLevel::kInfo, "cirron.flush", "recovered",
+                   "an earlier run in " + options_.output_dir + " ended without shutdown: " + std::to_string(recovery.spans) + " spans, " +
+                       std::to_string(recovery.marks) + " marks and " + std::to_string(recovery.open_scopes) + " open scopes of it are now in the spool");
+  }
+  if (!recovery.problems.empty()) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
+  }
+}
+
+Counters Session::counters() const {
+  Counters all;
+  all.mode = outbox_ && outbox_->waiting() > 0 ? Counters::Mode::kDegraded : Counters::Mode::kNormal;
+  if (directory_) {
+    all.evicted_files = directory_->evicted();
+    all.spool_bytes = directory_->bytes();
+    all.write_failures = outbox_->failures();
+    all.lost_batches = outbox_->lost();
+    all.waiting_batches = outbox_->waiting();
+  }
+  all.clock_steps = clock_steps_.load();
+  all.recovered_journals = recovered_journals_.load();
+  all.recovered_spans = recovered_spans_.load();
+  all.recovery_problems = recovery_problems_.load();
+  all.flushed_batches = batches_.load();
+  all.journal = Journal::instance().path();
+  all.journal_bytes = Journal::instance().file_bytes();
+  return all;
+}
+
+}  // namespace sonde::session

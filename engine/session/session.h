@@ -1,0 +1,75 @@
+// One session: from start to stop, with its drain thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "engine/base/event.h"
+#include "engine/base/json_writer.h"
+#include "engine/session/drainer.h"
+#include "engine/session/engine.h"
+#include "engine/session/memory.h"
+#include "engine/session/outbox.h"
+
+namespace sonde::session {
+
+// What outlives sessions: guarded by `lock`, which no recording thread ever takes.
+struct Shared {
+  std::mutex lock;
+  Drainer drainer;
+  Memory memory;
+};
+
+class Session {
+ public:
+  Session(Shared& shared, Options options);
+  ~Session();
+
+  // The caller keeps other recording threads of the host away (it holds the GIL).
+  void begin();
+  void close_scopes();
+  // No such condition; the callbacks may need the GIL.
+  void finish();  // joins
+  // Again with the GIL: the journal goes back to memory.
+  void release();
+
+  void flush();
+  bool on_drain_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  Counters counters() const;
+
+ private:
+  void open_journal();
+  void open_root();
+  void run() noexcept;
+  void tick(bool last);
+  void drain_batches(bool last);
+  bool next_batch(bool last, Moved& moved);
+  void deliver(Moved moved, bool last);
+  void emit_lines();
+  void look_around();
+  void recover_dead();
+  void finish_for_signal();
+
+  Shared& shared_;
+  Options options_;
+  std::optional<spool::Directory> directory_;
+  std::optional<Outbox> outbox_;
+  std::thread thread_;
+  model::Batch batch_;
+  model::Batch closing_;  // scopes that shutdown closed, to go with the last batch
+  base::JsonWriter json_;
+  Moved last_moved_;
+  bool all_written_ = true;
+  std::int64_t last_created_ns_ = 0;
+  std::int64_t clock_offset_ns_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> requested_{0}, done_{0};
+  base::Event done_event_;
+  std::atomic<std::uint64_t> clock_steps_{0}, recovered_journals_{0}, recovered_spans_{0}, recovery_problems_{0}, batches_{0};
+};
+
+}  // namespace sonde::session

@@ -1,0 +1,97 @@
+"""The Cirron API on the Sonde engine.
+
+``import cirron as ci``, ``ci.profile()``, and after some training ``ci.trace()``: that is all.
+"""
+
+from __future__ import annotations
+
+import sonde
+from sonde._core import batches, epochs, mark, scope
+from sonde.flags import LiveFlags
+from sonde.session import flush, health, shutdown
+
+from cirron.errors import CirronDependencyError, CirronError, CirronSecretNotFound
+from cirron.instance import Cirron, Profiler, get_default
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
+    from typing import Any
+
+    from cirron.instance import SnapshotMode
+
+__all__ = [
+    "Cirron",
+    "CirronDependencyError",
+    "CirronError",
+    "CirronSecretNotFound",
+    "Profiler",
+    "batches",
+    "config",
+    "epochs",
+    "flush",
+    "get_default",
+    "health",
+    "mark",
+    "profile",
+    "scope",
+    "shutdown",
+    "trace",
+]
+
+__version__: str
+
+config: Mapping[str, Any] = LiveFlags()
+"""The feature flags given to ``profile(config=...)``; empty while no session is open."""
+
+
+def profile(
+    config: Mapping[str, Any] | None = None,
+    frameworks: list[str] | None = None,
+    snapshots: SnapshotMode | None = None,
+    sample_rate: float | None = None,
+    flush_interval: float | None = None,
+    enabled: bool = True,
+    path: str | PathLike[str] | None = None,
+    output: str | Iterable[str] | None = None,
+) -> Profiler:
+    """Starts profiling this process. Call it once; a second call only warns.
+
+    ``config``: feature flags of your own, read back as ``ci.config``.
+    ``frameworks``: hooks to install instead of the detected ones.
+    ``snapshots``: ``"stats"``, ``"sampled"``, ``"full"`` or ``"off"``.
+    ``sample_rate``: share of epochs whose tensors are kept whole.
+    ``flush_interval``: seconds between writes.
+    ``enabled=False``: record nothing.
+    ``path``: output directory, ``./.cirron/`` by default.
+    ``output``: ``"spool"``, ``"log"``, ``"stdout"``, ``"none"`` or a list of them.
+    What is None comes from the instance's settings.
+    """
+    return get_default().profile(
+        config,
+        frameworks=frameworks,
+        snapshots=snapshots,
+        sample_rate=sample_rate,
+        flush_interval=flush_interval,
+        enabled=enabled,
+        path=path,
+        output=output,
+    )
+
+
+def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    """The spans of this session, without leaving the process.
+
+    ``format``: ``"tree"`` prints the text (a notebook cell shows it), ``"dict"`` is nested dicts,
+    ``"json"`` a string, ``"df"`` a pandas DataFrame, ``"arrow"`` an object with
+    ``__arrow_c_stream__`` for pyarrow, polars, duckdb and pandas.
+    ``name`` keeps the spans of that name and what is below them, ``last`` the N that closed last.
+    """
+    return get_default().trace(format, name, last)
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return sonde.__version__
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

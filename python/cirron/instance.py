@@ -1,0 +1,135 @@
+"""The ``Cirron`` class: one set of settings, and the API as its methods."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+
+from sonde import _core, session
+from sonde.errors import MissingPackageError
+
+from cirron.errors import CirronDependencyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
+    from typing import Any, Literal
+
+    SnapshotMode = Literal["stats", "sampled", "full", "off"]
+
+
+class Profiler(session.Profiler):
+    """Handle of a session, returned by ``profile()``."""
+
+    __slots__ = ()
+
+    @property
+    def cirron(self) -> Cirron:
+        """The instance whose settings the session uses."""
+        owner: Cirron = self._owner
+        return owner
+
+    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+        """The spans of the session; see ``cirron.trace``."""
+        return trace(format, name, last)
+
+
+def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    from sonde import readback
+
+    try:
+        return readback.trace(format, name, last)
+    except MissingPackageError as error:
+        raise CirronDependencyError(str(error)) from error
+
+
+class Cirron:
+    """Settings for ``profile()``, resolved when the instance is made.
+
+    Argument before ``CIRRON_*`` variable before ``~/.cirron/config.toml`` before default; the
+    results are attributes of the same names. What is recorded is process-wide, whichever instance
+    is used; the one whose ``profile()`` opened the session decides where it goes.
+    """
+
+    api_key: str | None
+    api_endpoint: str
+    workspace_id: str | None
+    output_dir: str | PathLike[str]
+    snapshots: SnapshotMode
+    sample_rate: float
+    flush_interval: float
+    spool_max_bytes: int
+    ingest_path: str
+    load_warn_bytes: int
+    load_max_bytes: int
+    output: str | Iterable[str] | None
+    trace_buffer_max_spans: int | None
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        api_endpoint: str | None = None,
+        workspace_id: str | None = None,
+        output_dir: str | PathLike[str] | None = None,
+        snapshots: SnapshotMode | None = None,
+        sample_rate: float | None = None,
+        flush_interval: float | None = None,
+        spool_max_bytes: int | None = None,
+        ingest_path: str | None = None,
+        load_warn_bytes: int | None = None,
+        load_max_bytes: int | None = None,
+        output: str | Iterable[str] | None = None,
+        trace_buffer_max_spans: int | None = None,
+    ) -> None:
+        from sonde import settings
+
+        arguments = {name: value for name, value in locals().items() if name in settings.DEFAULTS}
+        self.__dict__.update(settings.resolve(arguments))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(output_dir={self.output_dir!r})"  # never the key
+
+    def profile(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        frameworks: list[str] | None = None,
+        snapshots: SnapshotMode | None = None,
+        sample_rate: float | None = None,
+        flush_interval: float | None = None,
+        enabled: bool = True,
+        path: str | PathLike[str] | None = None,
+        output: str | Iterable[str] | None = None,
+    ) -> Profiler:
+        """``cirron.profile`` with the settings of this instance."""
+        given = {
+            "config": config,
+            "frameworks": frameworks,
+            "snapshots": snapshots,
+            "sample_rate": sample_rate,
+            "flush_interval": flush_interval,
+            "path": path,
+            "output": output,
+        }
+        return session.profile(Profiler, self, vars(self), enabled=enabled, given=given)
+
+    # What records is the engine's own: a wrapper here would cost more than the recording.
+    scope = staticmethod(_core.scope)
+    mark = staticmethod(_core.mark)
+    epochs = staticmethod(_core.epochs)
+    batches = staticmethod(_core.batches)
+    trace = staticmethod(trace)
+
+
+_default: Cirron | None = None
+_default_lock = allocate_lock()
+
+
+def get_default() -> Cirron:
+    """The instance behind the module's functions, made at the first call; the same from then on."""
+    global _default
+    if _default is None:
+        with _default_lock:
+            if _default is None:
+                _default = Cirron()
+    return _default

@@ -1,0 +1,181 @@
+// epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
+#include "engine/record/names.h"
+#include "engine/record/scope.h"
+#include "python/native/python.h"
+#include "python/native/stack.h"
+
+namespace sonde::native {
+
+namespace {
+
+struct Loop {
+  PyObject_HEAD
+  PyObject* iterable;
+  PyObject* iterator;  // nullptr before the first turn and after the last
+  record::ScopeHandle handle;
+  std::int64_t next_index;
+  std::uint32_t name;
+  bool started;
+  bool timed;  // a DataLoader: how long a fetch takes is worth knowing
+};
+
+std::uint32_t g_epoch_name = 0;
+std::uint32_t g_batch_name = 0;
+
+Loop* as_loop(PyObject* object) { return reinterpret_cast<Loop*>(object); }
+
+void close_turn(Loop* self, record::ClosedBy closed_by) noexcept {
+  if (!self->handle) return;
+  const record::ScopeHandle handle = self->handle;
+  self->handle = {};
+  record::ThreadState& state = record::detail::t_state;
+  record::ThreadState* thread = state.lane != nullptr && state.generation == handle.generation ? &state : record::this_thread();
+  if (thread == nullptr) return;
+  record::close_scope(*thread, handle, {.closed_by = closed_by}, base::monotonic_ns());
+  stack_changed(*thread, *handle.stack);
+}
+
+void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
+  const std::int64_t index = self->next_index++;
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) return;
+  record::Lane* stack = current_stack(*thread);
+  if (stack == nullptr) return;
+  record::ScopeStart start;
+  start.name = self->name;
+  start.index = index;
+  start.flags = static_cast<std::uint8_t>(record::kHasIndex | (self->timed ? record::kHasDataLoad : 0));
+  start.aux = fetch_ns;
+  self->handle = record::open_scope(*thread, *stack, start);
+  stack_changed(*thread, *stack);
+}
+
+// Only a program that has imported torch can hold a DataLoader; nothing is imported to find out.
+bool is_data_loader(PyObject* iterable) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils.data");
+  if (module == nullptr) return false;
+  const Ref type(PyObject_GetAttrString(module, "DataLoader"));
+  const int is = type ? PyObject_IsInstance(iterable, type.get()) : 0;
+  if (is < 0 || !type) PyErr_Clear();
+  return is > 0;
+}
+
+bool begin(Loop* self) {
+  self->started = true;
+  self->timed = self->name == g_batch_name && is_data_loader(self->iterable);
+  self->iterator = PyObject_GetIter(self->iterable);
+  return self->iterator != nullptr;
+}
+
+PyObject* loop_next(PyObject* object) {
+  Loop* self = as_loop(object);
+  close_turn(self, record::ClosedBy::kSelf);
+  if (!self->started && !begin(self)) return nullptr;
+  if (self->iterator == nullptr) return nullptr;
+  const std::uint64_t before = self->timed ? base::monotonic_ns() : 0;
+  // The fetch runs user code, which may close this very loop.
+  const Ref held(Py_NewRef(self->iterator));
+  PyObject* item = Py_TYPE(held.get())->tp_iternext(held.get());
+  if (item == nullptr) {
+    Py_CLEAR(self->iterator);
+    return nullptr;
+  }
+  open_turn(self, self->timed ? base::monotonic_ns() - before : 0);
+  return item;
+}
+
+PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"iterable", nullptr};
+  PyObject* iterable = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names), &iterable)) return nullptr;
+  Loop* self = PyObject_GC_New(Loop, type);
+  if (self == nullptr) return nullptr;
+  self->iterable = Py_NewRef(iterable);
+  self->iterator = nullptr;
+  self->handle = {};
+  self->next_index = 0;
+  self->name = type->tp_name[std::string_view("sonde._core.").size()] == 'e' ? g_epoch_name : g_batch_name;
+  self->started = self->timed = false;
+  PyObject_GC_Track(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int loop_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(as_loop(self)->iterable);
+  Py_VISIT(as_loop(self)->iterator);
+  return 0;
+}
+
+int loop_clear(PyObject* self) {
+  Py_CLEAR(as_loop(self)->iterable);
+  Py_CLEAR(as_loop(self)->iterator);
+  return 0;
+}
+
+// `break`, `return` and exceptions in the body end here: the interpreter drops the iterator.
+void loop_dealloc(PyObject* object) {
+  PyObject_GC_UnTrack(object);
+  close_turn(as_loop(object), record::ClosedBy::kSelf);
+  loop_clear(object);
+  PyObject_GC_Del(object);
+}
+
+PyObject* loop_close(PyObject* object, PyObject*) {
+  Loop* self = as_loop(object);
+  close_turn(self, record::ClosedBy::kSelf);
+  self->started = true;
+  Py_CLEAR(self->iterator);
+  Py_RETURN_NONE;
+}
+
+Py_ssize_t loop_length(PyObject* self) { return PyObject_Size(as_loop(self)->iterable); }
+
+PyObject* loop_length_hint(PyObject* self, PyObject*) {
+  const Loop* loop = as_loop(self);
+  const Py_ssize_t hint = PyObject_LengthHint(loop->iterator != nullptr ? loop->iterator : loop->iterable, 0);
+  return hint < 0 ? nullptr : PyLong_FromSsize_t(loop->started && loop->iterator == nullptr ? 0 : hint);
+}
+
+PyMethodDef g_methods[] = {
+    {"close", loop_close, METH_NOARGS, "End the loop and its open scope."},
+    {"__length_hint__", loop_length_hint, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PySequenceMethods g_sequence = [] {
+  PySequenceMethods methods = {};
+  methods.sq_length = loop_length;
+  return methods;
+}();
+
+PyTypeObject make_type(const char* name, const char* doc) {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = name;
+  type.tp_basicsize = sizeof(Loop);
+  type.tp_dealloc = loop_dealloc;
+  type.tp_as_sequence = &g_sequence;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  type.tp_doc = doc;
+  type.tp_traverse = loop_traverse;
+  type.tp_clear = loop_clear;
+  type.tp_iter = PyObject_SelfIter;
+  type.tp_iternext = loop_next;
+  type.tp_methods = g_methods;
+  type.tp_new = loop_new;
+  return type;
+}
+
+PyTypeObject g_epochs_type = make_type("sonde._core.epochs", "epochs(iterable)\n--\n\nYield every item unchanged, with an `epoch` scope around each turn.");
+PyTypeObject g_batches_type = make_type("sonde._core.batches", "batches(iterable)\n--\n\nYield every item unchanged, with a `batch` scope around each turn.");
+
+}  // namespace
+
+bool add_loops(PyObject* module) {
+  g_epoch_name = record::intern("epoch");
+  g_batch_name = record::intern("batch");
+  if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
+  return PyModule_AddObjectRef(module, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
+         PyModule_AddObjectRef(module, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;
+}
+
+}  // namespace sonde::native

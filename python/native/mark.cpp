@@ -1,0 +1,172 @@
+// mark(name, value, *, kind="point", **attrs)
+#include "engine/record/mark.h"
+
+#include "python/native/attrs.h"
+#include "python/native/names.h"
+#include "python/native/stack.h"
+
+namespace sonde::native {
+
+namespace {
+
+constexpr std::size_t kMaxStringBytes = 256;
+
+// At most 256 bytes, cut between two code points.
+std::string_view cut(std::string_view utf8) {
+  if (utf8.size() <= kMaxStringBytes) return utf8;
+  std::size_t end = kMaxStringBytes;
+  while (end > 0 && (static_cast<unsigned char>(utf8[end]) & 0xC0) == 0x80) --end;
+  return utf8.substr(0, end);
+}
+
+thread_local bool t_full_warned = false;
+
+void warn_full() {
+  if (t_full_warned) return;
+  t_full_warned = true;
+  warn_user("mark buffer full: marks are recorded faster than they can be written and the newest are dropped; see mark_drop_count in health()");
+}
+
+bool set_int(record::MarkValue& mark, PyObject* value, Ref& digits) {
+  int overflow = 0;
+  mark.type = record::MarkType::kInt;
+  mark.integer = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow == 0) return !(mark.integer == -1 && PyErr_Occurred());
+  digits = Ref(PyLong_Type.tp_repr(value));
+  if (!digits) return false;
+  mark.type = record::MarkType::kBigInt;
+  mark.integer = 0;
+  return with_utf8(digits.get(), [&](std::string_view text) { mark.text = text; });
+}
+
+// Reads the value into the mark; `held` keeps what it points at alive. False with an exception set.
+bool set_value(record::MarkValue& mark, PyObject* value, Ref& held, bool converted = false) {
+  if (PyFloat_Check(value)) {
+    mark.type = record::MarkType::kFloat;
+    mark.real = PyFloat_AS_DOUBLE(value);
+    return true;
+  }
+  if (PyBool_Check(value)) {
+    mark.type = record::MarkType::kBool;
+    mark.integer = value == Py_True;
+    return true;
+  }
+  if (PyLong_Check(value)) return set_int(mark, value, held);
+  if (PyUnicode_Check(value)) {
+    mark.type = record::MarkType::kString;
+    Py_ssize_t length = 0;
+    if (const char* data = PyUnicode_AsUTF8AndSize(value, &length)) {
+      mark.text = cut({data, static_cast<std::size_t>(length)});
+      return true;
+    }
+    PyErr_Clear();
+    held = Ref(PyUnicode_AsEncodedString(value, "utf-8", "surrogatepass"));
+    if (!held) return false;
+    mark.text = cut({PyBytes_AS_STRING(held.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(held.get()))});
+    return true;
+  }
+  if (!converted) {
+    if (Ref scalar = plain_scalar(value)) {
+      if (!PyUnicode_Check(scalar.get()) && !PyLong_Check(scalar.get())) return set_value(mark, scalar.get(), held, true);
+      Ref inner;
+      if (!set_value(mark, scalar.get(), inner, true)) return false;
+      // Text points into the scalar or into what was made of it.
+      held = mark.text.empty() ? Ref() : inner ? std::move(inner) : std::move(scalar);
+      return true;
+    }
+  }
+  PyErr_Format(PyExc_TypeError, "mark() value must be a float, int, str, or bool (or a numpy or torch scalar), not %.100s", Py_TYPE(value)->tp_name);
+  return false;
+}
+
+bool set_kind(record::MarkValue& mark, PyObject* kind) {
+  if (PyUnicode_Check(kind)) {
+    mark.summary = PyUnicode_CompareWithASCIIString(kind, "summary") == 0;
+    if (mark.summary || PyUnicode_CompareWithASCIIString(kind, "point") == 0) return true;
+  }
+  PyErr_Format(PyExc_ValueError, "mark() kind must be 'point' or 'summary', not %R", kind);
+  return false;
+}
+
+// Cold: keywords. Sorts name, value, kind and attributes apart.
+bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyObject** value, PyObject** kind, Ref& attrs) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys, i);
+    PyObject** target = PyUnicode_CompareWithASCIIString(key, "kind") == 0    ? kind
+                        : PyUnicode_CompareWithASCIIString(key, "name") == 0  ? name
+                        : PyUnicode_CompareWithASCIIString(key, "value") == 0 ? value
+                                                                              : nullptr;
+    if (target != nullptr) {
+      if (*target != nullptr) {
+        PyErr_Format(PyExc_TypeError, "mark() got multiple values for argument '%U'", key);
+        return false;
+      }
+      *target = values[i];
+      continue;
+    }
+    if (!attrs && !(attrs = Ref(PyDict_New()))) return false;
+    if (PyDict_SetItem(attrs.get(), key, values[i]) != 0) return false;
+  }
+  return true;
+}
+
+void write(record::ThreadState& thread, record::Lane& stack, const record::MarkValue& mark) {
+  if (record::write_mark(thread, stack, mark) == 0) [[unlikely]] warn_full();
+}
+
+PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keys) {
+  PyObject* name = count > 0 ? args[0] : nullptr;
+  PyObject* value = count > 1 ? args[1] : nullptr;
+  PyObject* kind = nullptr;
+  Ref attrs, held;
+  if (count > 2) {
+    PyErr_Format(PyExc_TypeError, "mark() takes 2 positional arguments but %zd were given", count);
+    return nullptr;
+  }
+  if (keys != nullptr && !take_keywords(args + count, keys, &name, &value, &kind, attrs)) return nullptr;
+  if (name == nullptr || value == nullptr) {
+    PyErr_SetString(PyExc_TypeError, name == nullptr ? "mark() missing required argument: 'name'" : "mark() missing required argument: 'value'");
+    return nullptr;
+  }
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) Py_RETURN_NONE;
+  record::MarkValue mark;
+  if (kind != nullptr && !set_kind(mark, kind)) return nullptr;
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "mark() name must be a str, not %.100s", Py_TYPE(name)->tp_name);
+    return nullptr;
+  }
+  if (!set_value(mark, value, held)) return nullptr;
+  mark.name = name_id(name);
+  record::Lane* stack = current_stack(*thread);
+  if (stack == nullptr) Py_RETURN_NONE;
+  if (!attrs && mark.name != 0) [[likely]] {
+    write(*thread, *stack, mark);
+    Py_RETURN_NONE;
+  }
+  base::JsonWriter members;
+  if (attrs) encode_members(members, attrs.get());
+  mark.attrs = members.view();
+  if (mark.name != 0) {
+    write(*thread, *stack, mark);
+  } else if (!with_utf8(name, [&](std::string_view utf8) {
+               mark.name_text = utf8;
+               write(*thread, *stack, mark);
+             })) {
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(mark)), METH_FASTCALL | METH_KEYWORDS,
+                      "mark(name, value, *, kind='point', **attrs)\n--\n\nAttach a value to the innermost open scope."};
+
+}  // namespace
+
+bool add_mark(PyObject* module) {
+  const Ref name(PyUnicode_FromString("sonde._core"));
+  const Ref function(PyCFunction_NewEx(&g_mark, nullptr, name.get()));
+  return function && PyModule_AddObjectRef(module, "mark", function.get()) == 0;
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,14 @@
+#include "python/native/module.h"
+
+#include "engine/session/engine.h"
+#include "python/native/python.h"
+
+NB_MODULE(_core, module) {
+  using namespace sonde::native;
+  module.doc() = "The engine: recording, session, read-back.";
+  sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
+  PyObject* raw = module.ptr();
+  if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw)) throw nanobind::python_error();
+  add_session(module);
+  add_trace(module);
+}

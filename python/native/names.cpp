@@ -1,0 +1,30 @@
+#include "python/native/names.h"
+
+#include "engine/record/names.h"
+
+namespace sonde::native {
+
+void warn_user(const char* text) noexcept {
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) PyErr_Clear();
+}
+
+namespace detail {
+
+CachedName g_names[kCacheSize];
+
+std::uint32_t intern_slow(PyObject* text) noexcept {
+  std::uint32_t id = 0;
+  if (!with_utf8(text, [&](std::string_view utf8) { id = record::intern(utf8); })) PyErr_Clear();
+  if (id == 0) return 0;
+  const auto address = reinterpret_cast<std::uintptr_t>(text);
+  CachedName& cached = g_names[(address >> 4 ^ address >> 14) % kCacheSize];
+  PyObject* old = cached.text;
+  Py_INCREF(text);
+  cached = {text, id};
+  Py_XDECREF(old);
+  return id;
+}
+
+}  // namespace detail
+
+}  // namespace sonde::native

@@ -1,0 +1,27 @@
+// Names of scopes and marks: from a Python str to an interned id.
+#pragma once
+
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+namespace detail {
+inline constexpr std::size_t kCacheSize = 1024;
+struct CachedName {
+  PyObject* text;  // strong: an address that is looked up cannot be another string's
+  std::uint32_t id;
+};
+extern CachedName g_names[kCacheSize];
+// 0 with no exception: too long or the table is full. Caches what it found.
+std::uint32_t intern_slow(PyObject* text) noexcept;
+}  // namespace detail
+
+// `text` is a str. By identity first: a literal is the same object each time around the loop.
+inline std::uint32_t name_id(PyObject* text) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(text);
+  const detail::CachedName& cached = detail::g_names[(address >> 4 ^ address >> 14) % detail::kCacheSize];
+  if (cached.text == text) [[likely]] return cached.id;
+  return detail::intern_slow(text);
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,69 @@
+// The only folder that knows Python. Everything here runs with the GIL unless it says otherwise.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+
+namespace sonde::native {
+
+// Owns one reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) noexcept : object_(owned) {}
+  Ref(Ref&& other) noexcept : object_(other.release()) {}
+  Ref& operator=(Ref&& other) noexcept {
+    PyObject* old = object_;
+    object_ = other.release();
+    Py_XDECREF(old);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const noexcept { return object_; }
+  PyObject* release() noexcept {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+inline PyThreadState* current_thread_state() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return PyThreadState_GetUnchecked();
+#else
+  return _PyThreadState_UncheckedGet();
+#endif
+}
+
+// Calls `work` on a string's UTF-8, also where it holds lone surrogates. False with an exception set.
+template <typename Work>
+bool with_utf8(PyObject* text, Work work) {
+  Py_ssize_t length = 0;
+  if (const char* data = PyUnicode_AsUTF8AndSize(text, &length)) {
+    work(std::string_view(data, static_cast<std::size_t>(length)));
+    return true;
+  }
+  PyErr_Clear();
+  const Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"));
+  if (!bytes) return false;
+  work(std::string_view(PyBytes_AS_STRING(bytes.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))));
+  return true;
+}
+
+// A warning that stays one: under -W error it must not turn into an exception in the user's loop.
+void warn_user(const char* text) noexcept;
+
+// Adds the raw C-API types and functions to the module; false with an exception set.
+bool add_scope(PyObject* module);
+bool add_mark(PyObject* module);
+bool add_loops(PyObject* module);
+bool add_stacks(PyObject* module);
+
+}  // namespace sonde::native

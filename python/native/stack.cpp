@@ -1,0 +1,128 @@
+#include "python/native/stack.h"
+
+#include "engine/record/scope.h"
+
+namespace sonde::native {
+
+namespace {
+
+// The value of our context variable: a task's stack and the scope that was innermost when the value was
+// set. A new task copies the context of its maker, and with it this value: so it knows the scope it was
+// made in, and that the stack is not its own (the stack belongs to another context).
+struct StackToken {
+  PyObject_HEAD
+  struct SharedStack* stack;
+  std::uint64_t innermost;
+};
+
+struct SharedStack {
+  record::Lane* lane;
+  PyObject* context;  // borrowed, compared only
+  std::uint32_t generation;
+  std::size_t tokens;
+};
+
+PyObject* g_variable = nullptr;
+PyObject* g_running_loop = nullptr;  // asyncio._get_running_loop, once asyncio is there
+
+void token_dealloc(PyObject* self) {
+  auto* token = reinterpret_cast<StackToken*>(self);
+  if (--token->stack->tokens == 0) {
+    record::give_task_lane(token->stack->lane, token->stack->generation);
+    delete token->stack;
+  }
+  PyObject_Free(self);
+}
+
+PyTypeObject g_token_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "sonde._core.StackToken";
+  type.tp_basicsize = sizeof(StackToken);
+  type.tp_dealloc = token_dealloc;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  return type;
+}();
+
+bool set_token(SharedStack* stack, std::uint64_t innermost) {
+  auto* token = PyObject_New(StackToken, &g_token_type);
+  if (token == nullptr) return false;
+  token->stack = stack;
+  token->innermost = innermost;
+  ++stack->tokens;
+  const Ref owned(reinterpret_cast<PyObject*>(token));
+  const Ref reset(PyContextVar_Set(g_variable, owned.get()));
+  return static_cast<bool>(reset);
+}
+
+// Numpy and others set context variables in plain code, so a context alone does not mean a task.
+bool inside_event_loop() {
+  if (g_running_loop == nullptr) {
+    PyObject* modules = PyImport_GetModuleDict();
+    PyObject* asyncio = PyDict_GetItemString(modules, "asyncio.events");
+    if (asyncio == nullptr) return false;
+    g_running_loop = PyObject_GetAttrString(asyncio, "_get_running_loop");
+    if (g_running_loop == nullptr) return false;
+  }
+  const Ref loop(PyObject_CallNoArgs(g_running_loop));
+  return loop && loop.get() != Py_None;
+}
+
+record::Lane* new_stack(std::uint64_t parent, PyObject* context) {
+  record::Lane* lane = record::take_task_lane(parent);
+  if (lane == nullptr) return nullptr;
+  auto* stack = new SharedStack{lane, context, record::generation(), 0};
+  if (set_token(stack, parent)) return lane;
+  record::give_task_lane(lane, stack->generation);
+  delete stack;
+  return nullptr;
+}
+
+}  // namespace
+
+namespace detail {
+
+record::Lane* task_stack(record::ThreadState& thread) noexcept {
+  // Called with or without an exception in flight (a scope may close while one is being handled).
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  record::Lane* lane = thread.lane;
+  PyObject* current = nullptr;
+  if (inside_event_loop() && PyContextVar_Get(g_variable, nullptr, &current) == 0) {
+    const Ref held(current);
+    PyObject* context = current_thread_state()->context;
+    const auto* token = reinterpret_cast<StackToken*>(current);
+    const bool usable = token != nullptr && token->stack->generation == thread.generation;
+    if (usable && token->stack->context == context) {
+      lane = token->stack->lane;
+    } else {
+      lane = new_stack(usable ? token->innermost : record::current_parent(*thread.lane), context);
+    }
+  }
+  PyErr_Restore(type, value, traceback);
+  return lane;
+}
+
+void note_task_stack(record::Lane& stack) noexcept {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* current = nullptr;
+  if (PyContextVar_Get(g_variable, nullptr, &current) == 0 && current != nullptr) {
+    const Ref held(current);
+    auto* token = reinterpret_cast<StackToken*>(current);
+    // A scope closed from another context changes nothing that is inherited from here.
+    if (token->stack->lane == &stack && token->stack->context == current_thread_state()->context) {
+      set_token(token->stack, record::current_parent(stack));
+    }
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+}  // namespace detail
+
+bool add_stacks(PyObject*) {
+  if (PyType_Ready(&g_token_type) != 0) return false;
+  g_variable = PyContextVar_New("sonde.stack", nullptr);
+  return g_variable != nullptr;
+}
+
+}  // namespace sonde::native

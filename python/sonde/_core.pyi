@@ -1,0 +1,150 @@
+"""The C++ engine as Python sees it. Everything here may be called from any thread."""
+
+# ruff: noqa: N801  (the classes are called like functions, as the Cirron API names them)
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+class scope:
+    """A named region: context manager and live span in one.
+
+    The span opens at ``__enter__``, which returns the scope itself, or ``None`` when 64 scopes are
+    already open on this thread (or task). ``__exit__`` closes that span, whatever else is open, and
+    never swallows an exception. A scope object may be used again, also inside itself.
+    """
+
+    def __init__(self, name: str, index: int | None = None, **attrs: object) -> None: ...
+    def __enter__(self) -> scope | None: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+    @property
+    def id(self) -> str | None:
+        """32 lowercase hexadecimal digits; None before the first ``__enter__``."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def index(self) -> int | None: ...
+    @property
+    def attrs(self) -> dict[str, object]:
+        """The attributes; may be changed until the span closes."""
+    @property
+    def parent_id(self) -> str | None: ...
+    @property
+    def start_ns(self) -> int | None:
+        """Wall-clock nanoseconds."""
+    @property
+    def end_ns(self) -> int | None: ...
+    @property
+    def cpu_ns(self) -> int | None: ...
+    @property
+    def gpu_ns(self) -> int | None: ...
+    @property
+    def memory_peak_bytes(self) -> int | None: ...
+    @property
+    def thread_id(self) -> int | None: ...
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def marks(self) -> list[str]:
+        """Ids of the marks made on this span so far."""
+
+class epochs(Generic[_T], Iterator[_T]):
+    """Yields the items of ``iterable`` unchanged, each in a scope ``epoch[0]``, ``epoch[1]``..."""
+
+    def __init__(self, iterable: Iterable[_T]) -> None: ...
+    def __iter__(self) -> epochs[_T]: ...
+    def __next__(self) -> _T: ...
+    def __len__(self) -> int: ...
+    def close(self) -> None:
+        """Closes the scope of the current item and ends the iteration."""
+
+class batches(Generic[_T], Iterator[_T]):
+    """Yields the items of ``iterable`` unchanged, each in a scope ``batch[0]``, ``batch[1]``...
+
+    The batch of a ``torch.utils.data.DataLoader`` carries the attribute ``data_load_ns``: the
+    nanoseconds spent waiting for it.
+    """
+
+    def __init__(self, iterable: Iterable[_T]) -> None: ...
+    def __iter__(self) -> batches[_T]: ...
+    def __next__(self) -> _T: ...
+    def __len__(self) -> int: ...
+    def close(self) -> None:
+        """Closes the scope of the current item and ends the iteration."""
+
+def mark(name: str, value: object, *, kind: str = "point", **attrs: object) -> None:
+    """Attaches a value to the innermost open scope, or to the session when none is open.
+
+    ``value``: float, int, str (cut at 256 UTF-8 bytes), bool, or a numpy or torch scalar.
+    ``kind``: ``"point"`` for a series, ``"summary"`` for one final value.
+    """
+
+def start(
+    *,
+    output_dir: str | None,
+    spool: bool,
+    flush_interval: float,
+    spool_max_bytes: int,
+    trace_max_spans: int,
+    rank: int,
+    local_rank: int,
+    world_size: int,
+    attrs: dict[str, object],
+    on_lines: Callable[[list[str]], None] | None,
+    on_batch: Callable[[str], None] | None,
+) -> None:
+    """Opens the session and its root scope ``cirron.session``, and starts the drain thread.
+
+    ``output_dir`` is absolute, or None: nothing on disk. ``on_lines`` gets the live lines of a
+    drained batch, ``on_batch`` the batch as JSON; both run on the drain thread with the GIL held,
+    and what they raise is logged once.
+    """
+
+def stop() -> None:
+    """Closes everything, drains a last time into sinks and transport, joins the drain thread.
+
+    Idempotent; lets go of the GIL while it waits.
+    """
+
+def flush() -> None:
+    """Drains now, into every sink and the transport; returns when that is done."""
+
+def active() -> bool:
+    """Whether a session is open in this process."""
+
+def set_recording(enabled: bool) -> None:
+    """False: scope, mark, epochs and batches record nothing."""
+
+def counters() -> dict[str, int | str | None]:
+    """Losses, sizes and state of the session."""
+
+def trace_text(name: str | None, last: int | None) -> str:
+    """The tree, one line per span."""
+
+def trace_dict(name: str | None, last: int | None) -> dict[str, object]:
+    """``{"roots": [...], "span_count": n}``."""
+
+def trace_json(name: str | None, last: int | None) -> str:
+    """The same as a JSON text."""
+
+def trace_columns(name: str | None, last: int | None) -> dict[str, object]:
+    """One column per field, one entry per span."""
+
+def trace_arrow(name: str | None, last: int | None) -> object:
+    """The same as an object with ``__arrow_c_stream__``."""
+
+def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
+    """Where the engine's messages go: level as in ``logging``, logger name, text."""
+
+def encode_json(value: object) -> str:
+    """One attribute value as JSON; the ``repr`` of what JSON has no form for."""

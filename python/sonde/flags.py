@@ -1,0 +1,34 @@
+"""The feature flags of the session that is open now, as one mapping that programs may keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sonde import session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LiveFlags(Mapping[str, object]):
+    """Reads through to the ``config`` of the current Profiler; empty while there is none."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: str) -> object:
+        return self._flags()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._flags())
+
+    def __len__(self) -> int:
+        return len(self._flags())
+
+    def __repr__(self) -> str:
+        return repr(dict(self._flags()))
+
+    @staticmethod
+    def _flags() -> Mapping[str, object]:
+        profiler = session.current()
+        return {} if profiler is None else profiler.config

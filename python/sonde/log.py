@@ -1,0 +1,17 @@
+"""Messages of the profiler, on the loggers the API documents (imported when one is due)."""
+
+from __future__ import annotations
+
+INFO = 20
+WARNING = 30
+
+
+def forward(level: int, logger: str, text: str) -> None:
+    """The engine's log handler."""
+    import logging
+
+    logging.getLogger(logger).log(level, "%s", text)
+
+
+def warn(logger: str, text: str) -> None:
+    forward(WARNING, logger, text)

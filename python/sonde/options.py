@@ -1,0 +1,119 @@
+"""Checks on what profile() is given; pure, so that a bad value leaves nothing behind."""
+
+from __future__ import annotations
+
+from sonde.settings import SNAPSHOT_MODES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OUTPUTS = ("spool", "log", "stdout", "none")
+
+# The longest interval handed to the engine: anything above is "only when asked".
+MAX_FLUSH_INTERVAL = 365 * 86400.0
+
+
+def check_output(output: object) -> tuple[str, ...]:
+    """The sinks, in order, each once; empty means none. ``none`` ends the list where it stands."""
+    if output is None:
+        return ("spool",)
+    if isinstance(output, str):
+        names: object = (output,)
+    else:
+        names = output
+    try:
+        items = iter(names)  # type: ignore[call-overload]
+    except TypeError:
+        raise TypeError(
+            f"output must be a string or a list of strings, not {type(output).__name__}"
+        ) from None
+    sinks: list[str] = []
+    for name in items:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"output entries must be strings, got {name!r}; use {_choices(OUTPUTS)}"
+            )
+        if name not in OUTPUTS:
+            raise ValueError(f"output {name!r} is not valid; use {_choices(OUTPUTS)}")
+        if name == "none":
+            return ()
+        if name not in sinks:
+            sinks.append(name)
+    return tuple(sinks)
+
+
+def check_snapshots(mode: object) -> str:
+    if not isinstance(mode, str) or mode not in SNAPSHOT_MODES:
+        raise ValueError(f"snapshots {mode!r} is not valid; use {_choices(SNAPSHOT_MODES)}")
+    return mode
+
+
+def check_sample_rate(rate: object) -> float:
+    value = _number("sample_rate", rate)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"sample_rate must lie between 0 and 1, got {rate!r}")
+    return value
+
+
+def check_flush_interval(interval: object) -> float:
+    value = _number("flush_interval", interval)
+    if not value > 0.0:  # also catches NaN
+        raise ValueError(f"flush_interval must be a number of seconds above 0, got {interval!r}")
+    return min(value, MAX_FLUSH_INTERVAL)
+
+
+def check_frameworks(frameworks: object) -> list[str] | None:
+    """The names as requested, each once; None means detect, an empty list means none."""
+    if frameworks is None:
+        return None
+    if not isinstance(frameworks, list | tuple):
+        raise ValueError(f"frameworks must be a list of names, got {frameworks!r}")
+    for name in frameworks:
+        if not isinstance(name, str):
+            raise ValueError(f"frameworks must be a list of strings, got {name!r} in it")
+    return list(dict.fromkeys(frameworks))
+
+
+def check_flags(config: object) -> Mapping[str, object]:
+    """The caller's own feature flags, as they were at this moment."""
+    from collections.abc import Mapping
+
+    if config is None:
+        return {}
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config must be a mapping of feature flags, not {type(config).__name__}")
+    return dict(config)
+
+
+def check_directory(path: object) -> str:
+    """Name of the output directory, ``~`` expanded; the engine finds out whether it can be used."""
+    import os
+
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise TypeError(f"path must be a directory name, not {type(path).__name__}")
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError("path must not contain a null character")
+    return os.path.expanduser(name)  # noqa: PTH111  (pathlib would cost 5 ms)
+
+
+def check_count(name: str, value: object, at_least: int) -> int:
+    """A whole number, raised to ``at_least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    return min(max(value, at_least), 2**63 - 1)
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, bool | str) and hasattr(value, "__float__"):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def _choices(names: tuple[str, ...]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return f"{', '.join(quoted[:-1])} or {quoted[-1]}"

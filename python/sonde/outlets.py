@@ -1,0 +1,74 @@
+"""Where batches go that leave through Python: live lines and the platform's event stream.
+
+The engine calls these on its drain thread; what they raise is logged once and goes no further.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    LineOutlet = Callable[[list[str]], None]
+
+EVENT_SCHEMA_VERSION = 1
+
+
+def log_lines(lines: list[str]) -> None:
+    """One INFO record per closed span on the logger ``cirron.trace``."""
+    import logging
+
+    logger = logging.getLogger("cirron.trace")
+    if logger.isEnabledFor(logging.INFO):
+        for line in lines:
+            logger.info("%s", line)
+
+
+def print_lines(lines: list[str]) -> None:
+    """One line per closed span on the standard output of this moment, one write per batch."""
+    stream = sys.stdout
+    if stream is not None:
+        stream.write("\n".join(lines) + "\n")
+        stream.flush()
+
+
+LINE_OUTLETS: dict[str, LineOutlet] = {"log": log_lines, "stdout": print_lines}
+
+
+def join_outlets(outlets: list[LineOutlet]) -> LineOutlet | None:
+    """All of them as one; a failing one does not keep the lines from the others."""
+    if len(outlets) < 2:
+        return outlets[0] if outlets else None
+
+    def write(lines: list[str]) -> None:
+        failure: Exception | None = None
+        for outlet in outlets:
+            try:
+                outlet(lines)
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    return write
+
+
+def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], None]:
+    """Writes each batch as one line to ``stream``, which the platform's kernel reads."""
+    from sonde._core import encode_json
+
+    head = (
+        f'{{"__cirron_event__":"trace_batch","schema_version":{EVENT_SCHEMA_VERSION},'
+        f'"sdk_version":{encode_json(sdk_version)},"payload":'
+    )
+
+    def send(batch: str) -> None:
+        if stream is None:
+            raise OSError("this process has no standard output for the event stream")
+        stream.write(f"{head}{batch}}}\n")
+        stream.flush()
+
+    return send

@@ -1,0 +1,72 @@
+"""trace(): the session's spans, out of the process that records them."""
+
+from __future__ import annotations
+
+import sys
+
+from sonde import _core
+from sonde.errors import MissingPackageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class PrettyPrinter(Protocol):
+        """What IPython hands to ``_repr_pretty_``."""
+
+        def text(self, text: str, /) -> None: ...
+
+
+FORMATS = ("tree", "dict", "json", "df", "arrow")
+
+
+class TraceText:
+    """The tree as the value of a notebook cell: shown as plain text, without quotes."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:
+        printer.text(self._text)
+
+
+def trace(format: str, name: str | None, last: int | None) -> Any:
+    """Spans of the current session, closed and open, in one of ``FORMATS``."""
+    if format == "tree":
+        text = TraceText(_core.trace_text(name, last))
+        if in_notebook():
+            return text
+        print(text)
+        return None
+    if format == "dict":
+        return _core.trace_dict(name, last)
+    if format == "json":
+        return _core.trace_json(name, last)
+    if format == "df":
+        return data_frame(name, last)
+    if format == "arrow":
+        return _core.trace_arrow(name, last)
+    raise ValueError(f"format {format!r} is not valid; use one of {', '.join(FORMATS)}")
+
+
+def data_frame(name: str | None, last: int | None) -> Any:
+    """A pandas DataFrame, one row per span."""
+    from importlib import import_module
+
+    try:
+        pandas = import_module("pandas")
+    except ImportError as error:
+        raise MissingPackageError("pandas", 'trace(format="df")') from error
+    return pandas.DataFrame(_core.trace_columns(name, last))
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this process (not a terminal IPython)."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return any(base.__name__ == "ZMQInteractiveShell" for base in type(shell).__mro__)

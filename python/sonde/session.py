@@ -1,0 +1,285 @@
+"""The process-wide session: at most one at a time, whichever face opened it."""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock
+
+from sonde import _core, environment, log, options, process
+from sonde.request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    P = TypeVar("P", bound="Profiler")
+
+# Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
+_lock = RLock()
+_current: Profiler | None = None
+
+
+class Profiler:
+    """Handle of a session. profile() makes it; most callers never look at it."""
+
+    __slots__ = ("_config", "_enabled", "_final", "_owner", "_platform", "_spool_dir", "_transport")
+
+    def __init__(self, owner: object, enabled: bool, config: Mapping[str, object]) -> None:
+        from types import MappingProxyType
+
+        self._owner: Any = owner
+        self._enabled = enabled
+        self._config: Mapping[str, object] = MappingProxyType(dict(config))
+        self._platform: dict[str, str] = {}
+        self._transport: str | None = None
+        self._spool_dir: str | None = None
+        self._final: dict[str, int | str | None] | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """True while its session records."""
+        return self._enabled and _current is self
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The caller's own feature flags, as given to profile(). Read-only."""
+        return self._config
+
+    @property
+    def installed_hooks(self) -> list[str]:
+        """Names of the framework hooks in place, in the order of their installation."""
+        return []
+
+    @property
+    def hook_handles(self) -> list[object]:
+        """The hooks themselves, each with ``name`` and ``uninstall()``."""
+        return []
+
+    @property
+    def platform_context(self) -> dict[str, str]:
+        """Ids the platform gave this run."""
+        return dict(self._platform)
+
+    def health(self) -> dict[str, Any]:
+        """State and losses. Never raises, never waits."""
+        return _health(self)
+
+    def flush(self) -> None:
+        """Writes what is recorded so far, to every sink and the transport, before it returns."""
+        if self.enabled:
+            _guarded(_core.flush, "flush() failed")
+
+    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+        """The spans of the session; see ``sonde.readback.trace``."""
+        from sonde.readback import trace
+
+        return trace(format, name, last)
+
+    def shutdown(self) -> None:
+        """Closes what is open, writes everything, and makes way for another profile()."""
+        global _current
+        with _lock:
+            if _current is not self:
+                return
+            try:
+                if self._enabled:
+                    _guarded(_core.stop, "shutdown() could not write everything")
+                    self._final = _core.counters()
+            finally:
+                _current = None
+                _core.set_recording(True)
+
+    def _start(self, request: Request) -> None:
+        """Opens the engine's session; if that is not possible, training goes on without one."""
+        try:
+            self._open_session(request)
+        except Exception as error:
+            log.warn("cirron.profiler", f"profiling is off for this run: {error}")
+            self._enabled = False
+            _core.set_recording(False)
+
+    def _open_session(self, request: Request) -> None:
+        ranks = environment.Ranks()
+        self._platform = environment.platform_context()
+        output_dir = _output_dir(request)
+        if output_dir is not None:
+            self._spool_dir = f"{output_dir}/spool"
+        self._transport, on_batch = _choose_transport(self, request)
+        _core.start(
+            output_dir=output_dir,
+            spool=output_dir is not None,
+            flush_interval=request.flush_interval,
+            spool_max_bytes=request.spool_max_bytes,
+            trace_max_spans=request.trace_max_spans,
+            rank=ranks.rank,
+            local_rank=ranks.local_rank or 0,
+            world_size=1 if ranks.world_size is None else ranks.world_size,
+            attrs=_root_attributes(request, ranks, self._platform),
+            on_lines=_line_outlet(request.sinks),
+            on_batch=on_batch,
+        )
+
+
+def profile(
+    handle: type[P],
+    owner: object,
+    settings: Mapping[str, object],
+    *,
+    enabled: bool,
+    given: Mapping[str, object],
+) -> P:
+    """Opens the session, or returns the handle of the one that is open.
+
+    ``given`` are the arguments of the call; what is None there comes from ``settings``.
+    """
+    global _current
+    with _lock:
+        if _current is not None:
+            log.warn(
+                "cirron.profiler",
+                "profile() called more than once: the first session goes on, these arguments "
+                "are ignored; call shutdown() first to start another",
+            )
+            return _current  # type: ignore[return-value]  # another face's handle has the same members
+        if enabled:
+            request = Request(settings, given)
+            made = handle(owner, True, request.flags)
+            made._start(request)
+            process.at_exit(shutdown)
+        else:
+            made = handle(owner, False, _flags_unchecked(given.get("config")))
+            _core.set_recording(False)
+        _current = made
+        return made
+
+
+def current() -> Profiler | None:
+    """The handle of the open session, enabled or not."""
+    return _current
+
+
+def flush() -> None:
+    """Profiler.flush() of the open session, if there is one."""
+    if (profiler := _current) is not None:
+        profiler.flush()
+
+
+def shutdown() -> None:
+    """Profiler.shutdown() of the open session, if there is one."""
+    if (profiler := _current) is not None:
+        profiler.shutdown()
+
+
+def health() -> dict[str, Any]:
+    """Profiler.health() of the open session, or its shape with nothing in it."""
+    return _health(_current)
+
+
+def _health(profiler: Profiler | None) -> dict[str, Any]:
+    live = profiler is not None and profiler.enabled
+    counters = _core.counters()
+    if not live:
+        final = None if profiler is None else profiler._final
+        if final is not None:
+            counters = dict(final)
+        else:
+            counters = {k: 0 if isinstance(v, int) else None for k, v in counters.items()}
+        counters["flush_mode"] = "stopped"
+    known: dict[str, Any] = {
+        "enabled": live,
+        "scope_drop_count": counters.pop("scope_drop_count", 0),
+        "mark_drop_count": counters.pop("mark_drop_count", 0),
+        "spool_drop_count": counters.pop("spool_drop_count", 0),
+        "spool_dir": profiler._spool_dir if live and profiler else None,
+        "spool_bytes": counters.pop("spool_bytes", 0),
+        "flush_mode": counters.pop("flush_mode", "stopped"),
+        "flush_restart_count": counters.pop("flush_restart_count", 0),
+        "transport": profiler._transport if live and profiler else None,
+        "installed_hooks": profiler.installed_hooks if live and profiler else [],
+        "platform_context": profiler.platform_context if live and profiler else {},
+    }
+    return known | counters
+
+
+def _output_dir(request: Request) -> str | None:
+    try:
+        return request.output_dir()
+    except (OSError, UnicodeError) as error:
+        log.warn(
+            "cirron.flush",
+            f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
+            f"({error}); pass profile(path=...) with an absolute path",
+        )
+        return None
+
+
+def _choose_transport(
+    profiler: Profiler, request: Request
+) -> tuple[str, Callable[[str], None] | None]:
+    """Name of the transport for health(), and what takes the batches, if anything does."""
+    import sys
+
+    if "run_id" in profiler._platform or "deployment_id" in profiler._platform:
+        import sonde
+        from sonde.outlets import event_stream
+
+        return "EventStreamTransport", event_stream(sys.stdout, sonde.__version__)
+    if request.api_key:
+        log.warn(
+            "cirron.ingest",
+            "an API key is set, but this version does not send over HTTP: batches stay in "
+            + (f"{profiler._spool_dir}" if profiler._spool_dir else "memory")
+            + "; unset CIRRON_API_KEY to silence this",
+        )
+    return "FileOnlyTransport", None
+
+
+def _line_outlet(sinks: tuple[str, ...]) -> Callable[[list[str]], None] | None:
+    from sonde.outlets import LINE_OUTLETS, join_outlets
+
+    return join_outlets([LINE_OUTLETS[sink] for sink in sinks if sink in LINE_OUTLETS])
+
+
+def _root_attributes(
+    request: Request, ranks: environment.Ranks, platform: dict[str, str]
+) -> dict[str, object]:
+    attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
+    attrs.update((f"cirron.{key}", value) for key, value in platform.items())
+    if request.frameworks:
+        attrs["framework"] = ",".join(request.frameworks)
+        for name in request.frameworks:
+            log.warn(
+                "cirron.hooks",
+                f"no hook for framework {name!r} in this version: use ci.epochs, ci.batches and "
+                "ci.scope in the training loop",
+            )
+    attrs.update(environment.device_attributes())
+    return attrs
+
+
+def _flags_unchecked(config: object) -> Mapping[str, object]:
+    try:
+        return options.check_flags(config)
+    except TypeError:  # a profiler that is switched off judges nothing
+        return {}
+
+
+def _guarded(work: Callable[[], None], failure: str) -> None:
+    """The host goes on whatever happens in here."""
+    try:
+        work()
+    except Exception as error:
+        log.warn("cirron.flush", f"{failure}: {error}")
+
+
+def _reset_in_child() -> None:
+    """After a fork: the session is the parent's. One that was switched off stays so."""
+    global _lock, _current
+    _lock = RLock()
+    if _current is not None and _current._enabled:
+        _current = None
+
+
+process.at_fork_in_child(_reset_in_child)
+_core.set_log_handler(log.forward)

@@ -1,0 +1,35 @@
+// Any bytes given to the spool reader: it may refuse them, it may not crash, and what it accepts has
+// to be usable by everything that works on a batch.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/analysis/summary.h"
+#include "engine/model/tree.h"
+#include "engine/spool/reader.h"
+
+using namespace sonde;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static spool::Reader reader;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  model::Batch batch;
+  const bool accepted = reader.read_text(text, batch).ok();
+  if (!accepted && !batch.empty()) std::abort();
+  for (const model::Span& span : batch.spans) {
+    if (span.first_mark_id + std::size_t{span.mark_id_count} > batch.mark_ids.size()) std::abort();
+  }
+  const model::Tree tree = model::build_tree(batch.spans);
+  if (tree.roots.size() + tree.children.size() != batch.spans.size()) std::abort();
+
+  // The short way looks at less, so it may accept more, never less.
+  if (!reader.read_text(text, batch, spool::Detail::kTimings).ok()) {
+    if (accepted) std::abort();
+    return 0;
+  }
+  analysis::Summarizer summarizer;
+  summarizer.add(batch.spans);
+  if (summarizer.finish().spans != batch.spans.size()) std::abort();
+  return 0;
+}

@@ -1,0 +1,47 @@
+"""Every test starts without a session, in an empty directory, with none of this machine's settings."""
+
+import os
+
+import cirron as ci
+import pytest
+
+SETTINGS = ("CIRRON_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(SETTINGS):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    monkeypatch.chdir(workdir)
+    ci.shutdown()
+    monkeypatch.setattr("cirron.instance._default", None)
+    yield
+    ci.shutdown()
+
+
+@pytest.fixture
+def workdir(fresh_process, tmp_path):
+    """The current directory of the test."""
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def spool_dir(workdir):
+    """Where profile() writes when it is told nothing."""
+    return workdir / ".cirron" / "spool"
+
+
+@pytest.fixture
+def session():
+    """A session with the default output and no tick of its own during the test."""
+    return ci.profile(flush_interval=3600)
+
+
+@pytest.fixture
+def memory():
+    """A session that keeps everything in memory."""
+    return ci.profile(output="none", flush_interval=3600)

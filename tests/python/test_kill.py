@@ -1,0 +1,174 @@
+"""SIGKILL at any instant: what was closed and what was open is in the spool after the next profile()."""
+
+import random
+import signal
+import time
+
+import cirron as ci
+import pytest
+from child_process import RunningPython
+from spool_files import Spool
+
+BUSY = """
+    import sys, threading
+    import cirron as ci
+    ci.profile(path=sys.argv[1], flush_interval=0.02)
+    def work():
+        number = 0
+        while True:
+            with ci.scope("threaded", index=number):
+                ci.mark("t", number)
+            number += 1
+    threading.Thread(target=work, daemon=True).start()
+    epoch = ci.scope("epoch", index=0, run="killed")
+    epoch.__enter__()
+    print("ready", flush=True)
+    number = 0
+    while True:
+        with ci.scope("step", index=number):
+            with ci.scope("inner", index=number):
+                ci.mark("n", number)
+        number += 1
+        sys.stdout.write(f"{number}\\n")
+        sys.stdout.flush()
+"""
+
+
+def kill_after(delay, directory, code=BUSY):
+    """Runs the program, kills it, returns the number of steps it had said it closed."""
+    with RunningPython(code, directory) as child:
+        child.wait_for()
+        time.sleep(delay)
+        child.signal(signal.SIGKILL)
+        status, output, _ = child.finish(timeout=20)
+    assert status == -signal.SIGKILL
+    said = output.rpartition("\n")[0].splitlines()
+    return int(said[-1]) if said else 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_run_keeps_its_spans(tmp_path, seed):
+    steps = kill_after(random.Random(seed).uniform(0, 0.25), tmp_path)
+    ci.profile(path=tmp_path, flush_interval=3600)
+    ci.flush()
+    health = ci.health()
+    ci.shutdown()
+    spool = Spool(tmp_path / "spool")
+    dead = [span for span in spool.spans if span["pid"] != spool.named("cirron.session")[-1]["pid"]]
+    sessions = spool.named("cirron.session")
+    assert len(sessions) == 2
+    (epoch,) = spool.named("epoch")
+    assert epoch["attrs"]["run"] == "killed"
+    assert epoch["attrs"]["sonde.closed_by"]
+    assert spool.path(epoch) == ["cirron.session", "epoch"]
+    closed = [s for s in spool.named("step") if "sonde.closed_by" not in s["attrs"]]
+    indices = sorted(span["index"] for span in closed)
+    assert indices == list(range(len(indices)))
+    assert len(indices) >= steps
+    threaded = sorted(span["index"] for span in spool.named("threaded"))
+    assert threaded == list(range(len(threaded)))
+    inner = {span["index"]: span for span in spool.named("inner")}
+    for span in closed:
+        assert inner[span["index"]]["parent_id"] == span["id"]
+    marks = sorted(mark["value"] for mark in spool.marks if mark["name"] == "n")
+    assert marks == list(range(len(marks)))
+    assert len(marks) >= steps
+    assert dead
+    assert health["recovered_journals"] == 1
+
+
+def test_recovery_happens_exactly_once(tmp_path):
+    kill_after(0.05, tmp_path)
+    counts = []
+    for _ in range(3):
+        ci.profile(path=tmp_path, flush_interval=3600)
+        ci.flush()
+        counts.append(ci.health()["recovered_journals"])
+        ci.shutdown()
+    assert counts == [1, 0, 0]
+    assert len(Spool(tmp_path / "spool").named("epoch")) == 1
+
+
+def test_several_dead_processes(tmp_path):
+    for _ in range(3):
+        kill_after(0.02, tmp_path)
+    # The second and third run recovered the one before; one is left.
+    ci.profile(path=tmp_path, flush_interval=3600)
+    ci.flush()
+    ci.shutdown()
+    spool = Spool(tmp_path / "spool")
+    assert len(spool.named("epoch")) == 3
+    assert len(spool.named("cirron.session")) == 4
+
+
+def test_recovery_by_many_processes_at_once(tmp_path):
+    kill_after(0.05, tmp_path)
+    code = """
+        import sys
+        import cirron as ci
+        sys.stdin.readline()
+        ci.profile(path=sys.argv[1])
+    """
+    children = [RunningPython(code, tmp_path) for _ in range(6)]
+    try:
+        for child in children:
+            child.process.stdin.write("go\n")
+            child.process.stdin.flush()
+        for child in children:
+            status, _, errors = child.finish(timeout=40)
+            assert (status, errors) == (0, "")
+    finally:
+        for child in children:
+            child.__exit__()
+    spool = Spool(tmp_path / "spool")
+    assert len(spool.named("epoch")) == 1
+    assert len(spool.named("cirron.session")) == 7
+
+
+def test_segfault(tmp_path):
+    code = """
+        import ctypes, sys
+        import cirron as ci
+        ci.profile(path=sys.argv[1], flush_interval=3600)
+        with ci.scope("closed"):
+            pass
+        scope = ci.scope("open", detail="at the end")
+        scope.__enter__()
+        print("ready", flush=True)
+        ctypes.string_at(0)
+    """
+    with RunningPython(code, tmp_path) as child:
+        child.wait_for()
+        status, _, _ = child.finish(timeout=20)
+    assert status == -signal.SIGSEGV
+    ci.profile(path=tmp_path)
+    ci.shutdown()
+    spool = Spool(tmp_path / "spool")
+    assert spool.one("closed")
+    assert spool.one("open")["attrs"]["detail"] == "at the end"
+
+
+@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "version", "directory"])
+def test_damaged_journals_stop_nobody(tmp_path, damage):
+    kill_after(0.02, tmp_path)
+    (journal,) = [entry for entry in (tmp_path / "live").iterdir() if entry.is_file()]
+    data = bytearray(journal.read_bytes())
+    if damage == "empty":
+        data = bytearray()
+    elif damage == "garbage":
+        data = bytearray(random.Random(1).randbytes(100_000))
+    elif damage == "truncated":
+        data = data[: len(data) // 3]
+    elif damage == "version":
+        data[8] = 99
+    journal.unlink()
+    if damage == "directory":
+        journal.mkdir()
+    else:
+        journal.write_bytes(data)
+    ci.profile(path=tmp_path, flush_interval=3600)
+    with ci.scope("x"):
+        pass
+    ci.flush()
+    ci.shutdown()
+    assert Spool(tmp_path / "spool").one("x")

@@ -1,0 +1,221 @@
+"""output=: spool, log, stdout, none, and lists of them; the live line."""
+
+import io
+import logging
+import re
+import sys
+import threading
+
+import cirron as ci
+import pytest
+from spool_files import Spool
+
+LINE = re.compile(r"\[cirron\] epoch\[0\] - \d+us \{epoch_loss=0\.5234\}")
+
+
+def one_epoch():
+    for _ in ci.epochs(range(1)):
+        ci.mark("epoch_loss", 0.5234, kind="summary")
+
+
+@pytest.fixture
+def records(caplog):
+    caplog.set_level(logging.INFO, logger="cirron.trace")
+    return lambda: [record for record in caplog.records if record.name == "cirron.trace"]
+
+
+def lines_of(text):
+    return [line for line in text.splitlines() if line.startswith("[cirron] ")]
+
+
+def test_spool_is_the_default(spool_dir, capsys, records):
+    ci.profile()
+    one_epoch()
+    ci.shutdown()
+    assert Spool(spool_dir).one("epoch")
+    assert lines_of(capsys.readouterr().out) == []
+    assert records() == []
+
+
+def test_log(workdir, capsys, records):
+    ci.profile(output="log", flush_interval=3600)
+    one_epoch()
+    ci.flush()
+    (record,) = records()
+    assert record.levelno == logging.INFO
+    assert LINE.fullmatch(record.getMessage())
+    ci.shutdown()
+    assert [record.getMessage().split()[1] for record in records()] == [
+        "epoch[0]",
+        "cirron.session",
+    ]
+    assert lines_of(capsys.readouterr().out) == []
+    assert list(workdir.iterdir()) == []
+
+
+def test_log_line_with_a_percent_sign(records):
+    ci.profile(output="log", flush_interval=3600)
+    with ci.scope("100% of %s"):
+        pass
+    ci.flush()
+    assert records()[0].getMessage().startswith("[cirron] 100% of %s - ")
+
+
+def test_stdout(workdir, capsys, records):
+    ci.profile(output="stdout", flush_interval=3600)
+    one_epoch()
+    ci.flush()
+    (line,) = lines_of(capsys.readouterr().out)
+    assert LINE.fullmatch(line)
+    ci.shutdown()
+    (last,) = lines_of(capsys.readouterr().out)
+    assert re.fullmatch(r"\[cirron\] cirron\.session - .+", last)
+    assert records() == []
+    assert list(workdir.iterdir()) == []
+
+
+def test_stdout_is_the_one_of_the_moment(monkeypatch):
+    ci.profile(output="stdout", flush_interval=3600)
+    elsewhere = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", elsewhere)
+    one_epoch()
+    ci.flush()
+    assert LINE.fullmatch(elsewhere.getvalue().rstrip("\n"))
+
+
+def test_stdout_is_written_once_per_batch(monkeypatch):
+    calls = []
+
+    class Stream(io.StringIO):
+        def write(self, text):
+            calls.append(("write", text))
+            return len(text)
+
+        def flush(self):
+            calls.append(("flush",))
+
+    ci.profile(output="stdout", flush_interval=3600)
+    for number in range(50):
+        with ci.scope("x", index=number):
+            pass
+    monkeypatch.setattr(sys, "stdout", Stream())
+    ci.flush()
+    monkeypatch.undo()
+    assert [call[0] for call in calls] == ["write", "flush"]
+    assert calls[0][1].count("\n") == 50
+
+
+def test_none_writes_nothing(workdir, capsys, records):
+    ci.profile(output="none")
+    one_epoch()
+    ci.flush()
+    assert ci.trace(format="dict", name="epoch")["span_count"] == 1
+    ci.shutdown()
+    assert lines_of(capsys.readouterr().out) == []
+    assert records() == []
+    assert list(workdir.iterdir()) == []
+
+
+def test_list_fans_out(spool_dir, capsys, records):
+    ci.profile(output=["spool", "log", "stdout"], flush_interval=3600)
+    one_epoch()
+    ci.flush()
+    assert Spool(spool_dir).one("epoch")
+    assert len(records()) == 1
+    assert len(lines_of(capsys.readouterr().out)) == 1
+
+
+def test_none_in_a_list_wins(workdir, capsys):
+    ci.profile(output=["stdout", "none", "spool"])
+    one_epoch()
+    ci.shutdown()
+    assert lines_of(capsys.readouterr().out) == []
+    assert list(workdir.iterdir()) == []
+
+
+def test_lines_come_in_the_order_of_closing(capsys):
+    ci.profile(output="stdout", flush_interval=3600)
+    with ci.scope("outer"):
+        for number in range(5):
+            with ci.scope("inner", index=number):
+                pass
+    ci.flush()
+    names = [line.split()[1] for line in lines_of(capsys.readouterr().out)]
+    assert names == [*(f"inner[{number}]" for number in range(5)), "outer"]
+
+
+def test_durations_and_values_in_a_line(capsys):
+    import time
+
+    ci.profile(output="stdout", flush_interval=3600)
+    with ci.scope("slow"):
+        time.sleep(0.012)
+        ci.mark("lr", 1e-5)
+        ci.mark("flag", True)
+    ci.flush()
+    (line,) = lines_of(capsys.readouterr().out)
+    assert re.fullmatch(r"\[cirron\] slow - \d+\.\dms \{lr=1e-05, flag=True\}", line)
+
+
+def test_failing_sink_hurts_nobody(spool_dir, monkeypatch, caplog, records):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise OSError("terminal gone")
+
+    ci.profile(output=["spool", "stdout", "log"], flush_interval=3600)
+    monkeypatch.setattr(sys, "stdout", Broken())
+    for _ in range(3):
+        one_epoch()
+        ci.flush()
+    monkeypatch.undo()
+    assert len(Spool(spool_dir).named("epoch")) == 3
+    assert len(records()) == 3
+    complaints = [r for r in caplog.records if "terminal gone" in r.getMessage()]
+    assert len(complaints) == 1
+    assert complaints[0].levelno == logging.WARNING
+
+
+def test_no_standard_output_at_all(monkeypatch, spool_dir):
+    ci.profile(output=["spool", "stdout"], flush_interval=3600)
+    monkeypatch.setattr(sys, "stdout", None)
+    one_epoch()
+    ci.flush()
+    monkeypatch.undo()
+    assert Spool(spool_dir).one("epoch")
+
+
+def test_handler_that_calls_back_does_not_hang(caplog):
+    """A handler of the host may ask for health, record, and even flush from inside the log sink."""
+    seen = []
+
+    class Curious(logging.Handler):
+        def emit(self, record):
+            seen.append(ci.health()["enabled"])
+            if len(seen) < 5:
+                with ci.scope("from the handler"):
+                    ci.mark("m", 1)
+                ci.flush()
+
+    logger = logging.getLogger("cirron.trace")
+    handler = Curious()
+    logger.addHandler(handler)
+    caplog.set_level(logging.INFO, logger="cirron.trace")
+    try:
+        ci.profile(output="log", flush_interval=3600)
+        one_epoch()
+        worker = threading.Thread(target=ci.flush)
+        worker.start()
+        worker.join(20)
+        assert not worker.is_alive()
+        ci.shutdown()
+    finally:
+        logger.removeHandler(handler)
+    assert seen
+
+
+def test_log_below_its_level_costs_no_records(caplog):
+    caplog.set_level(logging.WARNING, logger="cirron.trace")
+    ci.profile(output="log", flush_interval=3600)
+    one_epoch()
+    ci.flush()
+    assert [record for record in caplog.records if record.name == "cirron.trace"] == []

@@ -1,0 +1,232 @@
+"""The direction of dependencies (ARCHITECTURE.md), as a test.
+
+Every include in engine/ and python/native/ and every import in the Python packages is read from
+the source text, so a violation is found even where it happens to compile.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# folder of engine/ -> folders it may include from, besides itself
+MAY_USE: dict[str, set[str]] = {
+    "base": set(),
+    "record": {"base"},
+    "model": {"base"},
+    "spool": {"base", "model", "record"},
+    "snapshot": {"base", "model"},
+    "probe": {"base", "model"},
+    "session": {"base", "record", "model", "spool", "snapshot", "probe"},
+    "analysis": {"base", "model"},
+    "report": {"base", "model", "analysis"},
+    "export": {"base", "model"},
+    "store": {"base", "model"},
+    "collector": {"base", "model", "store", "analysis", "report"},
+    "tui": {"base", "model", "spool", "analysis", "report", "export", "store", "collector"},
+    "cli": {"base", "model", "spool", "analysis", "report", "export", "store", "collector", "tui"},
+}
+
+# (user, used) -> the only files of `used` that `user` may include: who reads a journal needs its
+# layout, not the code that writes it.
+ONLY_FILES: dict[tuple[str, str], str] = {("spool", "record"): r"layout\w*\.h"}
+
+# Python package -> our packages it may import, besides itself.
+PACKAGES: dict[str, set[str]] = {"sonde": set(), "cirron": {"sonde"}, "traceml": {"sonde"}}
+
+NOT_A_NAME = {"utils", "helpers", "common", "manager"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+PYTHON_HEADER = re.compile(r"(Python|structmember|frameobject)\.h|(nanobind|pybind11|cpython)/.*")
+
+
+def line_of(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def cpp_files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.suffix in {".h", ".cpp", ".cu", ".hpp", ".cc"})
+
+
+def why_engine_include_is_wrong(user: str, bracket: str, target: str) -> str | None:
+    """What is wrong with `#include target` in a file of engine/<user>, or None."""
+    if PYTHON_HEADER.fullmatch(target):
+        return "Python belongs to python/native"
+    if not target.startswith("engine/"):
+        return "write it from the repository root: engine/..." if bracket == '"' else None
+    _, used, *rest = target.split("/")
+    if used == user:
+        return None
+    if used not in MAY_USE[user]:
+        return f"engine/{user} may use only {sorted(MAY_USE[user]) or 'the standard library'}"
+    only = ONLY_FILES.get((user, used))
+    if only and not re.fullmatch(only, "/".join(rest)):
+        return f"engine/{user} may use only {only} of engine/{used}"
+    return None
+
+
+def check_engine(root: Path) -> Iterator[str]:
+    for path in cpp_files(root / "engine"):
+        where = path.relative_to(root)
+        user = where.parts[1]
+        if user not in MAY_USE:
+            yield f"{where}: engine/{user} has no line in MAY_USE"
+            continue
+        text = path.read_text()
+        for match in INCLUDE.finditer(text):
+            why = why_engine_include_is_wrong(user, match[1], match[2])
+            if why:
+                yield f"{where}:{line_of(text, match.start())}: {match[2]}: {why}"
+
+
+def check_native(root: Path) -> Iterator[str]:
+    for path in cpp_files(root / "python"):
+        where = path.relative_to(root)
+        if where.parts[1] != "native":
+            yield f"{where}: C++ belongs to python/native"
+            continue
+        text = path.read_text()
+        for match in INCLUDE.finditer(text):
+            if match[1] == '"' and not match[2].startswith(("engine/", "python/native/")):
+                yield f"{where}:{line_of(text, match.start())}: {match[2]}: write it from the root"
+
+
+def imports(tree: ast.AST, lazy: bool = False) -> Iterator[tuple[int, str, bool]]:
+    """(line, top-level module, whether it waits for a call or for a type checker) per import."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name.partition(".")[0], lazy
+        elif isinstance(node, ast.ImportFrom):
+            if node.level == 0 and node.module:
+                yield node.lineno, node.module.partition(".")[0], lazy
+        else:
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            is_typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+            yield from imports(node, lazy or is_function or is_typing)
+
+
+def why_import_is_wrong(package: str, is_hook: bool, module: str, lazy: bool) -> str | None:
+    """What is wrong with `import module` in a file of python/<package>, or None."""
+    if module in sys.stdlib_module_names or module == package or module in PACKAGES[package]:
+        return None
+    if module in PACKAGES:
+        return f"{package} may use only {sorted(PACKAGES[package]) or 'the engine'}"
+    if package != "sonde":
+        return "a face uses sonde only"
+    # Frameworks are optional. A hook is imported only once its framework is, so it may name that
+    # one at the top.
+    if not lazy and not is_hook:
+        return "import other packages inside the function that needs them"
+    return None
+
+
+def check_python(root: Path) -> Iterator[str]:
+    for package in PACKAGES:
+        for path in sorted((root / "python" / package).rglob("*.py")):
+            where = path.relative_to(root)
+            is_hook = where.parts[2] == "hooks"
+            for line, module, lazy in imports(ast.parse(path.read_text())):
+                why = why_import_is_wrong(package, is_hook, module, lazy)
+                if why:
+                    yield f"{where}:{line}: {module}: {why}"
+
+
+def check_names(root: Path) -> Iterator[str]:
+    for top in ("engine", "python", "tests", "bench", "tools", "web", "examples"):
+        for path in sorted((root / top).rglob("*")):
+            if "node_modules" not in path.parts and path.name.partition(".")[0] in NOT_A_NAME:
+                yield f"{path.relative_to(root)}: say what is in it instead"
+
+
+def check_tree(root: Path) -> list[str]:
+    checks = (check_engine, check_native, check_python, check_names)
+    return [problem for check in checks for problem in check(root)]
+
+
+def test_nothing_in_the_tree_goes_against_the_direction() -> None:
+    assert check_tree(ROOT) == []
+
+
+def test_the_table_has_no_cycle() -> None:
+    # A folder that uses only folders which are done is done; a cycle would leave some over.
+    done: set[str] = set()
+    while ready := {f for f, uses in MAY_USE.items() if f not in done and uses <= done}:
+        done |= ready
+    assert done == set(MAY_USE)
+
+
+def test_cmake_links_along_the_same_table() -> None:
+    text = (ROOT / "engine" / "CMakeLists.txt").read_text()
+    line = re.compile(r"^sonde_folder\((\w+)(?: USES ([a-z ]+?))?(?: EXTERNAL .*)?\)", re.MULTILINE)
+    linked = {match[1]: set((match[2] or "").split()) for match in line.finditer(text)}
+    assert linked == MAY_USE
+
+
+# Self-check: a checker that finds nothing proves nothing. Each case is the one file of a tree, and
+# what must be said of it.
+FORBIDDEN = [
+    ("engine/base/a.h", '#include "engine/model/x.h"', "standard library"),
+    ("engine/record/a.cpp", '#include "engine/session/x.h"', "may use only ['base']"),
+    ("engine/record/a.cpp", "#  include <engine/model/x.h>", "may use only ['base']"),
+    ("engine/spool/a.cpp", '#include "engine/record/lane.h"', "may use only layout"),
+    ("engine/cli/a.cpp", '#include "engine/record/layout.h"', "engine/cli may use only"),
+    ("engine/tui/a.cpp", '#include "engine/session/x.h"', "engine/tui may use only"),
+    ("engine/report/a.cpp", '#include "engine/cli/x.h"', "engine/report may use only"),
+    ("engine/base/a.h", "#include <Python.h>", "python/native"),
+    ("engine/session/a.h", "#include <nanobind/nanobind.h>", "python/native"),
+    ("engine/session/a.h", '#include "../record/lane.h"', "from the repository root"),
+    ("engine/base/a.h", '#include "b.h"', "from the repository root"),
+    ("engine/novel/a.h", "", "no line in MAY_USE"),
+    ("python/native/a.cpp", '#include "../../engine/base/x.h"', "from the root"),
+    ("python/sonde/a.cpp", "", "belongs to python/native"),
+    ("python/sonde/a.py", "import cirron", "sonde may use only"),
+    ("python/sonde/a.py", "import torch", "inside the function"),
+    ("python/cirron/a.py", "from traceml.x import y", "cirron may use only ['sonde']"),
+    ("python/cirron/a.py", "def f():\n    import numpy", "a face uses sonde only"),
+    ("engine/base/utils.h", "", "say what is in it"),
+    ("python/sonde/helpers.py", "", "say what is in it"),
+]
+ALLOWED = [
+    ("engine/base/a.cpp", '#include "engine/base/a.h"\n#include <vector>\n#include <sys/mman.h>'),
+    (
+        "engine/spool/a.cpp",
+        '#include "engine/record/layout.h"\n#include "engine/record/layout_ring.h"',
+    ),
+    ("engine/session/a.cpp", '#include "engine/record/lane.h"\n#include "engine/spool/x.h"'),
+    (
+        "python/native/a.cpp",
+        '#include <Python.h>\n#include "engine/session/x.h"\n#include "python/native/b.h"',
+    ),
+    (
+        "python/sonde/a.py",
+        "import os\nfrom sonde import _core\nfrom . import b\ndef f():\n    import numpy",
+    ),
+    ("python/sonde/hooks/torch.py", "import torch"),
+    ("python/cirron/a.py", "import typing\nfrom sonde import session"),
+]
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(("name", "text", "said"), FORBIDDEN)
+def test_a_forbidden_line_is_found(tmp_path: Path, name: str, text: str, said: str) -> None:
+    write(tmp_path, name, text)
+    problems = check_tree(tmp_path)
+    assert len(problems) == 1
+    assert problems[0].startswith(name)
+    assert said in problems[0]
+
+
+@pytest.mark.parametrize(("name", "text"), ALLOWED)
+def test_an_allowed_line_passes(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path, name, text)
+    assert check_tree(tmp_path) == []
