@@ -5,14 +5,24 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sonde::base {
 
 class Arena {
  public:
+  Arena() = default;
+  Arena(Arena&& other) noexcept { *this = std::move(other); }
+  Arena& operator=(Arena&& other) noexcept {
+    blocks_ = std::exchange(other.blocks_, {});
+    capacity_ = std::exchange(other.capacity_, 0);
+    used_ = std::exchange(other.used_, 0);
+    return *this;
+  }
+
   char* allocate(std::size_t bytes) {
-    if (bytes > capacity_ - used_) grow(bytes);
+    if (bytes > capacity_ - used_ || blocks_.empty()) grow(bytes);
     char* start = blocks_.back().get() + used_;
     used_ += bytes;
     return start;

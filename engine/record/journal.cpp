@@ -56,6 +56,16 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   return {};
 }
 
+// Touches the pages now, so that no recording thread has to fault them in.
+void populate(std::byte* from, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(from, bytes, MADV_POPULATE_WRITE);
+#else
+  (void)from;
+  (void)bytes;
+#endif
+}
+
 }  // namespace
 
 // Lanes of threads that ended, ready for the next one.
@@ -134,7 +144,7 @@ base::Status Journal::attach_file(const std::string& path) {
     ::unlink(temporary.c_str());
     return status;
   };
-  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + kLowBlocks);
+  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + 2 * kLowBlocks);
   const std::size_t bytes = bytes_for(blocks);
   if (base::Status status = lock_file(fd.get(), temporary); !status.ok()) return give_up(status);
   if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok()) return give_up(status);
@@ -155,6 +165,7 @@ base::Status Journal::attach_file(const std::string& path) {
   }
   const std::uint32_t before = usable_.exchange(blocks);
   available_.fetch_add(static_cast<std::int32_t>(blocks) - static_cast<std::int32_t>(before));
+  populate(detail::g_base, bytes);
   file_ = std::move(fd);
   path_ = path;
   return {};
@@ -200,12 +211,14 @@ base::Status Journal::extend_file(std::uint32_t blocks) {
     return status;
   }
   header().block_count.store(blocks);
+  populate(detail::g_base + from, to - from);
   return {};
 }
 
 base::Status Journal::grow() {
   const std::uint32_t before = usable_.load();
   if (!file_ || before == kMaxBlocks || available_.load() >= static_cast<std::int32_t>(kLowBlocks)) return {};
+  // In large steps: whoever fills blocks this fast fills hundreds of them before the next look.
   std::uint32_t after = std::min(kMaxBlocks, before * 2);
   base::Status status = extend_file(after);
   // The disk is full: the rest of the range is memory that does not survive the process.

@@ -16,8 +16,8 @@ namespace sonde::record {
 
 inline constexpr std::uint32_t kMaxBlocks = 8192;              // 256 MiB: the memory cap of recording
 inline constexpr std::uint32_t kIdleBlocks = 512;              // 16 MiB: the cap while nobody drains
-inline constexpr std::uint32_t kFirstBlocks = 64;              // what a new journal file starts with
-inline constexpr std::uint32_t kLowBlocks = 32;                // fewer free ones wake the drain thread
+inline constexpr std::uint32_t kFirstBlocks = 128;             // 4 MiB: what a new journal file starts with
+inline constexpr std::uint32_t kLowBlocks = 96;                // fewer free ones wake the drain thread
 inline constexpr std::uint32_t kMaxLanes = 16384;             // threads and tasks with scopes at one time
 
 // Who this process is, for the journal's header.

@@ -4,6 +4,7 @@
 
 #include "engine/base/json_writer.h"
 #include "engine/report/autopsy.h"
+#include "engine/report/json_values.h"
 
 namespace sonde::report {
 
@@ -38,7 +39,7 @@ class AutopsyJson {
   }
   void optional(std::string_view name, std::int64_t value) {
     key(name);
-    value == model::kNone ? out_.null() : out_.number(value);
+    write_optional(out_, value);
   }
   template <typename T, typename Write>
   void list(std::string_view name, const std::vector<T>& items, Write write) {
@@ -91,7 +92,7 @@ class AutopsyJson {
     out_.raw("\"id\":");
     out_.hex(span.id);
     key("parent_id");
-    span.parent_id ? out_.hex(span.parent_id) : out_.null();
+    write_optional(out_, span.parent_id);
     key("name");
     out_.string(span.name);
     optional("index", span.index);
@@ -106,22 +107,13 @@ class AutopsyJson {
 
   void mark(const model::Mark& mark) {
     out_.raw("{\"span_id\":");
-    mark.span_id ? out_.hex(mark.span_id) : out_.null();
+    write_optional(out_, mark.span_id);
     key("name");
     out_.string(mark.name);
     key("value");
-    write_value(mark);
+    write_value(out_, mark);
     number("ts_ns", mark.ts_ns);
     out_.raw('}');
-  }
-
-  void write_value(const model::Mark& mark) {
-    switch (mark.type) {
-      case model::ValueType::kFloat: out_.number(mark.real); break;
-      case model::ValueType::kInt: mark.text.empty() ? out_.number(mark.integer) : out_.raw(mark.text); break;
-      case model::ValueType::kBool: out_.boolean(mark.integer != 0); break;
-      case model::ValueType::kString: out_.string(mark.text); break;
-    }
   }
 
   base::JsonWriter out_;

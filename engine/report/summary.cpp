@@ -9,6 +9,7 @@
 
 #include "engine/base/json_writer.h"
 #include "engine/model/line.h"
+#include "engine/report/json_values.h"
 
 namespace sonde::report {
 
@@ -149,7 +150,7 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
     out.string(node.name);
     const auto field = [&](std::string_view name, std::int64_t value) {
       out.raw(fmt::format(",\"{}\":", name));
-      value == model::kNone ? out.null() : out.number(value);
+      write_optional(out, value);
     };
     field("count", static_cast<std::int64_t>(node.count));
     field("open", static_cast<std::int64_t>(node.open));

@@ -1,6 +1,7 @@
 #include "engine/base/json_writer.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/tree.h"
+#include "engine/report/json_values.h"
 #include "engine/report/tree.h"
 
 namespace sonde::report {
@@ -36,7 +37,7 @@ class TreeJson {
     out_.raw("{\"id\":");
     out_.hex(span.id);
     key("parent_id");
-    span.parent_id ? out_.hex(span.parent_id) : out_.null();
+    write_optional(out_, span.parent_id);
     key("name");
     out_.string(span.name);
     optional("index", span.index);
@@ -62,12 +63,7 @@ class TreeJson {
     out_.raw(first ? "{\"name\":" : ",{\"name\":");
     out_.string(mark.name);
     key("value");
-    switch (mark.type) {
-      case model::ValueType::kFloat: out_.number(mark.real); break;
-      case model::ValueType::kInt: mark.text.empty() ? out_.number(mark.integer) : out_.raw(mark.text); break;
-      case model::ValueType::kBool: out_.boolean(mark.integer != 0); break;
-      case model::ValueType::kString: out_.string(mark.text); break;
-    }
+    write_value(out_, mark);
     key("kind");
     out_.raw(mark.summary ? "\"summary\"}" : "\"point\"}");
   }
@@ -79,7 +75,7 @@ class TreeJson {
   }
   void optional(std::string_view name, std::int64_t value) {
     key(name);
-    value == model::kNone ? out_.null() : out_.number(value);
+    write_optional(out_, value);
   }
 
   std::span<const model::Span> spans_;

@@ -26,7 +26,7 @@ using record::Journal;
 
 namespace {
 
-constexpr std::size_t kRecordsPerBatch = 32 * 1024;
+constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 

@@ -167,7 +167,11 @@ bool string_body(std::string_view token, std::string_view& body) noexcept {
 }
 
 bool unescape(std::string_view body, base::Arena& arena, std::string_view& out) {
-  if (body.empty() || std::memchr(body.data(), '\\', body.size()) == nullptr) {
+  if (body.empty()) {
+    out = "";  // not null: a name may be empty
+    return true;
+  }
+  if (std::memchr(body.data(), '\\', body.size()) == nullptr) {
     out = arena.copy(body);
     return true;
   }

@@ -114,7 +114,7 @@ void write(record::ThreadState& thread, record::Lane& stack, const record::MarkV
   if (record::write_mark(thread, stack, mark) == 0) [[unlikely]] warn_full();
 }
 
-PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keys) {
+PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
   PyObject* name = count > 0 ? args[0] : nullptr;
   PyObject* value = count > 1 ? args[1] : nullptr;
   PyObject* kind = nullptr;
@@ -155,6 +155,17 @@ PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* key
              })) {
     PyErr_Clear();
   }
+  Py_RETURN_NONE;
+}
+
+PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keys) {
+  if (keys != nullptr || count != 2 || !PyFloat_CheckExact(args[1]) || !PyUnicode_CheckExact(args[0])) return mark_any(args, count, keys);
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) Py_RETURN_NONE;
+  const std::uint32_t name = name_id(args[0]);
+  record::Lane* stack = current_stack(*thread);
+  if (name == 0 || stack == nullptr) [[unlikely]] return mark_any(args, count, keys);
+  if (!record::write_float(*thread, *stack, name, PyFloat_AS_DOUBLE(args[1]))) [[unlikely]] warn_full();
   Py_RETURN_NONE;
 }
 

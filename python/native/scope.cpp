@@ -23,6 +23,7 @@ struct OuterEntry {
 
 struct Scope {
   PyObject_HEAD
+  vectorcallfunc call;  // see Doorway
   PyObject* name;
   PyObject* attrs;  // dict, or nullptr while nobody asked for it
   record::ScopeHandle handle;
@@ -43,6 +44,8 @@ Scope* g_free[kFreeListSize];
 std::size_t g_free_count = 0;
 
 extern PyTypeObject g_scope_type;
+
+PyObject* call_scope(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keys);
 
 Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
 
@@ -114,6 +117,7 @@ bool fill(Scope* self, PyObject* const* args, Py_ssize_t count, PyObject* keys) 
 PyObject* scope_vectorcall(PyObject*, PyObject* const* args, std::size_t flagged, PyObject* keys) {
   Scope* self = allocate();
   if (self == nullptr) return nullptr;
+  self->call = call_scope;
   self->name = self->attrs = nullptr;
   self->handle = {};
   self->sequence = self->start_ns = self->end_ns = self->parent = 0;
@@ -201,7 +205,7 @@ PyObject* refuse_enter() {
   Py_RETURN_NONE;
 }
 
-PyObject* scope_enter(PyObject* object, PyObject*) {
+PyObject* scope_enter(PyObject* object) {
   Scope* self = as_scope(object);
   record::ThreadState* thread = record::this_thread();
   if (thread == nullptr) return Py_NewRef(object);
@@ -268,7 +272,7 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
   }
 }
 
-PyObject* scope_exit(PyObject* object, PyObject* const*, Py_ssize_t) {
+PyObject* scope_exit(PyObject* object) {
   Scope* self = as_scope(object);
   if (self->entered) [[likely]] close_now(self, record::ClosedBy::kSelf);
   Py_RETURN_NONE;
@@ -328,11 +332,50 @@ PyObject* scope_repr(PyObject* self) {
   return PyUnicode_FromFormat("<scope %R%s>", scope->name, scope->entered ? ", open" : scope->end_ns != 0 ? ", closed" : "");
 }
 
-PyMethodDef g_methods[] = {
-    {"__enter__", scope_enter, METH_NOARGS, "Open the span."},
-    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(scope_exit)), METH_FASTCALL, "Close this span, and whatever was left open inside it."},
-    {nullptr, nullptr, 0, nullptr},
+// `with` binds __enter__ and __exit__ for every use, and a bound method costs an allocation each. So the
+// two are descriptors that hand out the scope itself, which is callable: without arguments it enters,
+// with the three of __exit__ it exits. Looked up on the class they hand out themselves.
+struct Doorway {
+  PyObject_HEAD
+  vectorcallfunc call;
+  bool exit;
 };
+
+PyObject* pass(PyObject* scope, bool exit) { return exit ? scope_exit(scope) : scope_enter(scope); }
+
+PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyObject*) {
+  return pass(self, PyVectorcall_NARGS(flagged) != 0);
+}
+
+PyObject* call_doorway(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject*) {
+  if (PyVectorcall_NARGS(flagged) < 1 || Py_TYPE(args[0]) != &g_scope_type) {
+    PyErr_SetString(PyExc_TypeError, "the first argument must be a scope");
+    return nullptr;
+  }
+  return pass(args[0], reinterpret_cast<Doorway*>(self)->exit);
+}
+
+PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) { return Py_NewRef(scope != nullptr && scope != Py_None ? scope : self); }
+
+PyTypeObject g_doorway_type = [] {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "sonde._core.doorway";
+  type.tp_basicsize = sizeof(Doorway);
+  type.tp_vectorcall_offset = offsetof(Doorway, call);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_descr_get = bind_doorway;
+  return type;
+}();
+
+bool add_doorway(const char* name, bool exit) {
+  auto* doorway = PyObject_New(Doorway, &g_doorway_type);
+  if (doorway == nullptr) return false;
+  doorway->call = call_doorway;
+  doorway->exit = exit;
+  const Ref owned(reinterpret_cast<PyObject*>(doorway));
+  return PyDict_SetItemString(g_scope_type.tp_dict, name, owned.get()) == 0;
+}
 
 PyGetSetDef g_fields[] = {
     {"id", get_id, nullptr, "32 hex digits; None before it was entered.", nullptr},
@@ -358,11 +401,12 @@ PyTypeObject g_scope_type = [] {
   type.tp_basicsize = sizeof(Scope);
   type.tp_dealloc = scope_dealloc;
   type.tp_repr = scope_repr;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+  type.tp_vectorcall_offset = offsetof(Scope, call);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   type.tp_doc = "scope(name, index=None, **attrs)\n--\n\nA region of the run: a context manager that records one span.";
   type.tp_traverse = scope_traverse;
   type.tp_clear = scope_clear;
-  type.tp_methods = g_methods;
   type.tp_getset = g_fields;
   type.tp_new = scope_new;
   type.tp_vectorcall = scope_vectorcall;
@@ -372,7 +416,9 @@ PyTypeObject g_scope_type = [] {
 }  // namespace
 
 bool add_scope(PyObject* module) {
-  if (PyType_Ready(&g_scope_type) != 0) return false;
+  if (PyType_Ready(&g_doorway_type) != 0 || PyType_Ready(&g_scope_type) != 0) return false;
+  if (!add_doorway("__enter__", false) || !add_doorway("__exit__", true)) return false;
+  PyType_Modified(&g_scope_type);
   return PyModule_AddObjectRef(module, "scope", reinterpret_cast<PyObject*>(&g_scope_type)) == 0;
 }
 

@@ -1,9 +1,14 @@
-"""Every test starts without a session, in an empty directory, with none of this machine's settings."""
+"""Every test starts without a session, in an empty directory, without this machine's settings."""
 
 import os
+import sys
+from pathlib import Path
 
 import cirron as ci
 import pytest
+
+# What the tests of this folder share lies beside them.
+sys.path.insert(0, str(Path(__file__).parent))
 
 SETTINGS = ("CIRRON_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 

@@ -39,11 +39,8 @@ def unusable(tmp_path, request):
         return "/proc/sonde"
     if request.param == "name too long":
         return tmp_path / ("n" * 300)
-    return (
-        tmp_path / "link"
-        if (tmp_path / "link").symlink_to(tmp_path / "link")
-        else tmp_path / "link"
-    )
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    return tmp_path / "link"
 
 
 UNUSABLE = pytest.mark.parametrize(
@@ -100,11 +97,11 @@ def test_current_directory_gone(tmp_path):
 
 
 def test_directory_name_that_is_not_utf8(tmp_path, caplog):
-    path = os.fsencode(tmp_path) + b"/\xff"
+    path = tmp_path / os.fsdecode(b"\xff")
     ci.profile(path=path)
     record()
     ci.shutdown()
-    assert os.path.isdir(path + b"/spool") or warnings_of(caplog)
+    assert (path / "spool").is_dir() or warnings_of(caplog)
 
 
 def test_removed_directory_comes_back(session, spool_dir, caplog):
@@ -362,7 +359,7 @@ STEPPING_CLOCK = r"""
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-// The wall clock jumps by two hours, there and back, each time the file in STEP_FILE appears or goes.
+// The wall clock is two hours behind while the file named in STEP_FILE exists.
 int clock_gettime(clockid_t clock, struct timespec* t) {
   static int (*real)(clockid_t, struct timespec*);
   if (!real) real = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");

@@ -1,4 +1,4 @@
-"""Ends of a process: return, exception, sys.exit, SIGTERM, SIGINT, with handlers of the host's own."""
+"""Ends of a process: return, exception, sys.exit, SIGTERM, SIGINT, handlers of the host's own."""
 
 import os
 import signal
@@ -211,7 +211,7 @@ assert health["enabled"] and health["flush_mode"] == "normal", health
 
 
 def test_default_sigint_action_loses_nothing(tmp_path):
-    """Who restores the default action wants a death on the spot: the journal keeps what there was."""
+    """Who restores the default action wants to die on the spot: the journal keeps what was."""
     before = "signal.signal(signal.SIGINT, signal.SIG_DFL)"
     with RunningPython(program(WAIT, before), tmp_path / "out") as child:
         child.wait_for()

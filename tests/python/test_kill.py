@@ -1,4 +1,4 @@
-"""SIGKILL at any instant: what was closed and what was open is in the spool after the next profile()."""
+"""SIGKILL at any instant: the next profile() finds what was closed and what was open."""
 
 import random
 import signal

@@ -3,6 +3,7 @@
 import gc
 import time
 import weakref
+from itertools import pairwise
 
 import cirron as ci
 import pytest
@@ -37,7 +38,7 @@ def test_one_indexed_scope_per_item(session, spool_dir, wrapper, name):
     assert [span["index"] for span in spans] == [0, 1, 2]
     for span, item in zip(spans, "abc", strict=True):
         assert spool.one(item)["parent_id"] == span["id"]
-    assert all(a["end_ns"] <= b["start_ns"] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a["end_ns"] <= b["start_ns"] for a, b in pairwise(spans))
 
 
 def test_the_documented_loop(session, spool_dir):

@@ -1,4 +1,4 @@
-"""profile(): its arguments, the one session of a process, the handle, a fresh start after shutdown()."""
+"""profile(): arguments, the one session of a process, its handle, a fresh start afterwards."""
 
 import logging
 import os
@@ -276,9 +276,9 @@ def test_disabled_judges_no_other_argument():
 
 
 def test_disabled_starts_no_thread():
-    before = len(os.listdir("/proc/self/task"))
+    before = len(list(Path("/proc/self/task").iterdir()))
     ci.profile(enabled=False)
-    assert len(os.listdir("/proc/self/task")) == before
+    assert len(list(Path("/proc/self/task").iterdir())) == before
 
 
 # -- shutdown and a fresh start --------------------------------------------------------------------

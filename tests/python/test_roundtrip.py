@@ -48,6 +48,7 @@ scopes = st.deferred(
         st.lists(marks | scopes.map(lambda scope: ("scope", scope)), max_size=4),
     )
 )
+ACTIONS = ["open", "close newest", "close oldest", "close middle", "mark", "flush"]
 programs = st.lists(scopes, min_size=1, max_size=4)
 
 
@@ -142,8 +143,7 @@ def test_spool_trace_and_program_agree(program):
 
 
 @QUICK
-@given(st.lists(st.sampled_from(["open", "close newest", "close oldest", "close middle", "mark", "flush"]),
-                max_size=40))  # fmt: skip
+@given(st.lists(st.sampled_from(ACTIONS), max_size=40))
 def test_any_order_of_opening_and_closing_leaves_a_tree(actions):
     ci.shutdown()
     with tempfile.TemporaryDirectory() as directory:

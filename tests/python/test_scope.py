@@ -247,7 +247,7 @@ def test_abandoned_generator_closes_its_own_scope_only(session, spool_dir):
     spool = Spool(spool_dir)
     assert spool.one("generator")
     assert spool.path(spool.one("after")) == ["cirron.session", "after"]
-    # `user` was opened above the generator's scope, so it went with it; what came next is still right.
+    # `user` was opened above the generator's scope and went with it; what came next is right.
     assert spool.one("inner")["end_ns"] <= spool.one("after")["start_ns"]
 
 

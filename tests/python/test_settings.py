@@ -1,4 +1,4 @@
-"""Settings: argument > environment > ~/.cirron/config.toml > default, each value once and for all."""
+"""Settings: argument > environment > ~/.cirron/config.toml > default, resolved once."""
 
 from pathlib import Path
 

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import cirron as ci
 from child_process import run_python
@@ -168,8 +169,7 @@ def test_memory_of_ended_threads_is_given_back(memory):
             pass
 
     def resident():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     for _ in range(300):
         run_in_threads(1, work)

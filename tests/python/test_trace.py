@@ -10,8 +10,8 @@ import pytest
 from child_process import run_python
 from spool_files import strict_json
 
-NODE_KEYS = ["id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns", "gpu_ns",
-             "memory_peak_bytes", "attrs", "marks", "children"]  # fmt: skip
+NODE_KEYS = ["id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns",
+             "gpu_ns", "memory_peak_bytes", "attrs", "marks", "children"]  # fmt: skip
 COLUMNS = ["id", "parent_id", "name", "index", "wall_us", "cpu_ns", "gpu_ns", "memory_peak_bytes",
            "mark_count", "depth"]  # fmt: skip
 DURATION = r"(?:\d+us|\d+\.\dms|\d+\.\d\ds)"

@@ -1,0 +1,78 @@
+// Follows the processes of one output directory from outside: each span that closes comes out once,
+// whether it is first seen in a journal or in a spool file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/base/id.h"
+#include "engine/cli/locate.h"
+#include "engine/model/trace.h"
+#include "engine/spool/journal.h"
+#include "engine/spool/reader.h"
+
+namespace sonde::cli {
+
+// Remembers the newest ids of a stream.
+class RecentIds {
+ public:
+  // False when it is known already.
+  bool add(const base::Id& id);
+
+ private:
+  static constexpr std::size_t kKept = std::size_t{1} << 20;
+  std::unordered_set<base::Id, base::IdHash> ids_;
+  std::deque<base::Id> order_;
+};
+
+class Follower {
+ public:
+  struct Process {
+    std::int32_t pid = 0, rank = 0;
+    bool running = true;
+    bool died = false;  // without shutting down
+  };
+
+  // Files that are there already are taken as old.
+  explicit Follower(Place place);
+  // Looks once. Lines of the spans that closed since the last time, in the order they closed.
+  std::vector<std::string> poll();
+  const std::map<std::string, Process>& processes() const noexcept { return processes_; }  // by journal
+  std::size_t running() const noexcept;
+
+ private:
+  struct OwnedMark {
+    model::Mark mark;
+    std::string name, text;
+  };
+  struct Line {
+    std::int64_t end_ns;
+    std::string text;
+  };
+
+  void look_at_journals();
+  void look_at_files();
+  void take(const model::Batch& batch);
+  void keep_mark(const model::Mark& mark);
+  void add_line(const model::Span& span);
+
+  Place place_;
+  spool::Reader reader_;
+  std::map<std::string, Process> processes_;
+  std::set<std::int32_t> ranks_;
+  std::set<std::string> seen_files_;
+  RecentIds seen_;
+  // Marks come before the span they belong to closes, often by many polls.
+  std::unordered_map<base::Id, std::deque<OwnedMark>, base::IdHash> marks_;
+  std::size_t kept_marks_ = 0;
+  std::vector<Line> lines_;
+};
+
+}  // namespace sonde::cli

@@ -1,0 +1,44 @@
+#include "engine/cli/output.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace sonde::cli {
+
+namespace {
+
+bool write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+void prepare_output() noexcept { ::signal(SIGPIPE, SIG_IGN); }
+
+bool print(std::string_view text) noexcept {
+  static bool reader_gone = false;
+  if (!reader_gone && !write_all(STDOUT_FILENO, text)) {
+    // A disk that is full is worth a word, a reader that has seen enough is not.
+    if (errno != EPIPE) complain("cannot write the output; is the disk full?");
+    reader_gone = true;
+  }
+  return !reader_gone;
+}
+
+void complain(std::string_view text) noexcept {
+  std::string line = "sonde: ";
+  line += text;
+  line += '\n';
+  write_all(STDERR_FILENO, line);
+}
+
+}  // namespace sonde::cli
