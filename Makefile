@@ -107,7 +107,7 @@ bench: bench-setup ## Measure against baselines and check bench/budgets.json
 # Two environments: ours as users get it (the wheel), and the reference SDK. Both see the packages of .venv (torch,
 # numpy) through a .pth file, behind their own, so that nothing large is installed three times.
 .PHONY: bench-setup
-bench-setup: build $(STAMPS)/bench-venv $(STAMPS)/peer-venv
+bench-setup: environment $(STAMPS)/bench-venv $(STAMPS)/peer-venv
 	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON >/dev/null
 	@cmake --build build/bench
 

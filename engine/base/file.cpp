@@ -22,12 +22,11 @@ void Fd::reset(int fd) noexcept {
 Status make_directories(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
-    struct stat info;
-    if (::mkdir(part.c_str(), 0777) != 0 && (errno != EEXIST || ::stat(part.c_str(), &info) != 0)) {
+    if (::mkdir(part.c_str(), 0777) != 0) {
+      const int error = errno;  // the reason, which stat would overwrite with its own
+      struct stat info;
       // An ancestor we may not create but that exists (read-only root, automount) is no error.
-      if (::stat(part.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return Status::from_errno("cannot create directory " + part);
-      }
+      if (::stat(part.c_str(), &info) != 0) return {error, "cannot create directory " + part};
     }
     if (end == std::string::npos) break;
   }
@@ -75,7 +74,7 @@ Status read_file(const std::string& path, std::string& out) {
   if (!fd) return Status::from_errno("cannot open " + path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno("cannot read " + path);
-  out.resize(static_cast<std::size_t>(info.st_size));
+  out.resize(static_cast<std::size_t>(info.st_size) + 1);  // one more, so that the end is seen without growing
   std::size_t done = 0;
   for (;;) {
     if (done == out.size()) out.resize(out.size() + 4096);

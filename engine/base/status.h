@@ -18,8 +18,12 @@ class [[nodiscard]] Status {
 
   bool ok() const noexcept { return error_ == 0; }
   int error() const noexcept { return error_; }
-  // "cannot write /x/y: No space left on device"
-  std::string text() const { return ok() ? "ok" : doing_ + ": " + std::strerror(error_); }
+  // "cannot write /x/y: No space left on device". Verdicts on content (EINVAL, EPROTO) are our own, and
+  // their words say it all.
+  std::string text() const {
+    if (ok()) return "ok";
+    return error_ == EINVAL || error_ == EPROTO ? doing_ : doing_ + ": " + std::strerror(error_);
+  }
 
  private:
   int error_ = 0;

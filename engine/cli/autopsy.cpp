@@ -156,10 +156,7 @@ void Examination::recover() {
 
 int run(const AutopsyOptions& options) {
   Place place;
-  if (const base::Status status = locate(options.directory, place); !status.ok()) {
-    complain(status.text());
-    return 1;
-  }
+  if (!locate_or_complain(options.directory, place)) return 1;
   if (place.output_dir.empty()) {
     complain(options.directory + " is a file; name the output directory of the run, by default .cirron");
     return 1;

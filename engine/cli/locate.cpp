@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/file.h"
+#include "engine/cli/output.h"
 #include "engine/spool/journal.h"
 #include "engine/spool/reader.h"
 
@@ -36,9 +37,7 @@ std::string output_dir_of(const std::string& directory) {
 base::Status locate(const std::string& path, Place& out) {
   out = {};
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0) {
-    return {errno, "cannot read " + path + " (name a run's output directory, by default .cirron, or its spool)"};
-  }
+  if (::stat(path.c_str(), &info) != 0) return base::Status::from_errno("cannot read " + path);
   if (!S_ISDIR(info.st_mode)) {
     out.files.push_back(path);
     return {};
@@ -47,6 +46,12 @@ base::Status locate(const std::string& path, Place& out) {
   while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
   out.output_dir = output_dir_of(plain);
   return refresh(out);
+}
+
+bool locate_or_complain(const std::string& path, Place& out) {
+  const base::Status status = locate(path, out);
+  if (!status.ok()) complain(status.text() + "; name the output directory of a run (by default .cirron) or its spool");
+  return status.ok();
 }
 
 base::Status refresh(Place& place) {

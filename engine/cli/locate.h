@@ -15,8 +15,10 @@ struct Place {
 };
 
 // Accepts an output directory, the folder that holds it as .cirron, its spool or live folder, or one
-// spool file. The error says what to name instead.
+// spool file.
 base::Status locate(const std::string& path, Place& out);
+// The same for a command: false after having said what to name instead.
+bool locate_or_complain(const std::string& path, Place& out);
 
 // Looks again for files and journals of the same place.
 base::Status refresh(Place& place);

@@ -93,10 +93,7 @@ int follow(Place place, const TailOptions& options) {
 
 int run(const TailOptions& options) {
   Place place;
-  if (const base::Status status = locate(options.directory, place); !status.ok()) {
-    complain(status.text());
-    return 1;
-  }
+  if (!locate_or_complain(options.directory, place)) return 1;
   if (options.once) return show_open(place, options);
   watch_for_interrupt();
   return follow(std::move(place), options);

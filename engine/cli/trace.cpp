@@ -58,12 +58,10 @@ int draw_tree(Collector& collector, const TraceOptions& options) {
 
 int run(const TraceOptions& options) {
   Place place;
-  if (const base::Status status = locate(options.directory, place); !status.ok()) {
-    complain(status.text());
-    return 1;
-  }
+  if (!locate_or_complain(options.directory, place)) return 1;
   if (place.files.empty() && place.journals.empty()) {
-    complain(options.directory + " holds no spool file and no journal; name the output directory of a run, by default .cirron");
+    complain(options.directory +
+             " holds no spool file and no journal; name the output directory of a run (by default .cirron)");
     return 1;
   }
   Collector collector(place);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -144,12 +145,13 @@ base::Status Journal::attach_file(const std::string& path) {
     ::unlink(temporary.c_str());
     return status;
   };
-  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + 2 * kLowBlocks);
+  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + kLowBlocks + kLowBlocks / 2);
   const std::size_t bytes = bytes_for(blocks);
   if (base::Status status = lock_file(fd.get(), temporary); !status.ok()) return give_up(status);
   if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok()) return give_up(status);
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return give_up(base::Status::from_errno("cannot map " + temporary));
+  const std::scoped_lock standstill(backing_, detail::names_mutex());
   header().block_count.store(blocks);
   copy_used(static_cast<std::byte*>(mapped));
   // Only now does the file get its name: whoever finds it finds a complete, locked journal.
@@ -177,6 +179,7 @@ void Journal::map_anonymous(std::size_t from) noexcept {
 
 void Journal::detach_file(bool remove) noexcept {
   if (!file_) return;
+  const std::scoped_lock standstill(backing_, detail::names_mutex());
   void* memory = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory != MAP_FAILED) {
     copy_used(static_cast<std::byte*>(memory));
@@ -204,7 +207,11 @@ bool Journal::file_is_gone() const noexcept {
 base::Status Journal::extend_file(std::uint32_t blocks) {
   const std::uint32_t before = usable_.load();
   const std::size_t from = bytes_for(before), to = bytes_for(blocks);
-  if (base::Status status = allocate(file_.get(), from, to, path_); !status.ok()) return status;
+  if (base::Status status = allocate(file_.get(), from, to, path_); !status.ok()) {
+    // What was allocated before the disk refused goes back: the spool needs it more.
+    (void)!::ftruncate(file_.get(), static_cast<off_t>(from));
+    return status;
+  }
   if (::mmap(detail::g_base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
     base::Status status = base::Status::from_errno("cannot map " + path_);
     map_anonymous(from);
@@ -228,38 +235,86 @@ base::Status Journal::grow() {
   return status;
 }
 
-std::uint32_t Journal::take_block() noexcept {
-  const auto wake_when_low = [this] {
-    if (available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks)) wake_.raise();
-  };
+std::uint32_t Journal::pop_free() noexcept {
   std::uint64_t top = free_.load(std::memory_order_acquire);
   while (const auto number = static_cast<std::uint32_t>(top)) {
     const std::uint64_t next = ((top >> 32) + 1) << 32 | next_free_[number].load(std::memory_order_relaxed);
-    if (free_.compare_exchange_weak(top, next, std::memory_order_acq_rel)) {
-      wake_when_low();
-      return number;
-    }
+    if (free_.compare_exchange_weak(top, next, std::memory_order_acq_rel)) return number;
   }
-  std::uint32_t number = fresh_.load(std::memory_order_relaxed);
-  while (number < usable_.load(std::memory_order_acquire)) {
-    if (fresh_.compare_exchange_weak(number, number + 1)) {
-      wake_when_low();
-      return number;
-    }
-  }
-  wake_.raise();
   return 0;
 }
 
-void Journal::free_block(std::uint32_t number) noexcept {
-  block(number).type.store(BlockType::kFree, std::memory_order_relaxed);
+void Journal::push_free(std::uint32_t number) noexcept {
   std::uint64_t top = free_.load(std::memory_order_relaxed);
   std::uint64_t next;
   do {
     next_free_[number].store(static_cast<std::uint32_t>(top), std::memory_order_relaxed);
     next = ((top >> 32) + 1) << 32 | number;
   } while (!free_.compare_exchange_weak(top, next, std::memory_order_acq_rel));
+}
+
+std::uint32_t Journal::take_fresh() noexcept {
+  std::uint32_t number = fresh_.load(std::memory_order_relaxed);
+  while (number < usable_.load(std::memory_order_acquire)) {
+    if (fresh_.compare_exchange_weak(number, number + 1)) return number;
+  }
+  return 0;
+}
+
+std::uint32_t Journal::take_block() noexcept {
+  std::uint32_t number = pop_free();
+  if (number == 0) number = take_fresh();
+  if (number == 0 || available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks)) wake_.raise();
+  return number;
+}
+
+void Journal::free_block(std::uint32_t number) noexcept {
+  block(number).type.store(BlockType::kFree, std::memory_order_relaxed);
+  if (number >= kFirstBlocks) ++untrimmed_;
+  push_free(number);
   available_.fetch_add(1);
+}
+
+void Journal::keep_warm() noexcept {
+  if (!file_) return;
+  populate(detail::g_base, kHeaderBytes);
+  const auto warm = [](std::uint32_t number) { populate(reinterpret_cast<std::byte*>(&block(number)), kBlockBytes); };
+  const std::uint32_t lanes = lane_count();
+  for (std::uint32_t i = 0; i < lanes; i += 4) warm(lane_blocks_[i / 4]);
+  for (std::uint32_t i = 0; i < lanes; ++i) {
+    // The owner moves on to other blocks at any time; whichever it was, it is ours to touch.
+    const std::uint32_t current = __atomic_load_n(&lane(i).block, __ATOMIC_RELAXED);
+    if (current != 0 && current < kMaxBlocks) warm(current);
+  }
+}
+
+void Journal::trim() {
+  if (untrimmed_ == 0) return;
+  untrimmed_ = 0;
+  // A few stay in the list meanwhile, for whoever records right now.
+  std::vector<std::uint32_t> kept, taken;
+  for (std::uint32_t i = 0, n; i < kLowBlocks && (n = pop_free()) != 0; ++i) kept.push_back(n);
+  for (std::uint32_t n; (n = pop_free()) != 0;) taken.push_back(n);
+  for (const std::uint32_t number : kept) push_free(number);
+  std::sort(taken.begin(), taken.end(), std::greater<>());
+  for (const std::uint32_t number : taken) {
+    if (number >= kFirstBlocks) ::madvise(static_cast<void*>(&block(number)), kBlockBytes, MADV_DONTNEED);
+    push_free(number);
+  }
+}
+
+void Journal::compact() noexcept {
+  std::uint32_t last = fresh_.load() - 1;
+  while (last > 0 && block(last).type.load() == BlockType::kFree) --last;
+  std::uint32_t free_blocks = 0;
+  free_.store(((free_.load() >> 32) + 1) << 32);
+  for (std::uint32_t i = last; i > 0; --i) {
+    if (block(i).type.load() != BlockType::kFree) continue;
+    push_free(i);
+    ++free_blocks;
+  }
+  fresh_.store(last + 1);
+  available_.store(static_cast<std::int32_t>(usable_.load() - fresh_.load() + free_blocks));
 }
 
 Lane& Journal::lane(std::uint32_t number) noexcept {
@@ -308,13 +363,15 @@ void Journal::give_lane(Lane& lane) noexcept {
 std::uint64_t Journal::bus_errors() noexcept { return bus_error_count(); }
 
 void Journal::before_fork() noexcept {
-  detail::lock_names();
+  backing_.lock();
+  detail::names_mutex().lock();
   lanes_->mutex.lock();
 }
 
 void Journal::after_fork_in_parent() noexcept {
   lanes_->mutex.unlock();
-  detail::unlock_names();
+  detail::names_mutex().unlock();
+  backing_.unlock();
 }
 
 void Journal::reset_after_fork() noexcept {
@@ -326,7 +383,8 @@ void Journal::reset_after_fork() noexcept {
   lanes_->mutex.unlock();
   reset_pool(kIdleBlocks);
   detail::mirror_names();
-  detail::unlock_names();
+  detail::names_mutex().unlock();
+  backing_.unlock();
 }
 
 }  // namespace sonde::record

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 #include <string>
 
 #include "engine/base/event.h"
@@ -17,7 +18,7 @@ namespace sonde::record {
 inline constexpr std::uint32_t kMaxBlocks = 8192;              // 256 MiB: the memory cap of recording
 inline constexpr std::uint32_t kIdleBlocks = 512;              // 16 MiB: the cap while nobody drains
 inline constexpr std::uint32_t kFirstBlocks = 128;             // 4 MiB: what a new journal file starts with
-inline constexpr std::uint32_t kLowBlocks = 96;                // fewer free ones wake the drain thread
+inline constexpr std::uint32_t kLowBlocks = 64;                // fewer free ones wake the drain thread
 inline constexpr std::uint32_t kMaxLanes = 16384;             // threads and tasks with scopes at one time
 
 // Who this process is, for the journal's header.
@@ -48,6 +49,8 @@ class Journal {
   // Moves everything back to anonymous memory; removes the file if `remove`.
   void detach_file(bool remove) noexcept;
   void end_session() noexcept;
+  // Forgets free blocks behind the last used one: the journal is as small again as what it holds.
+  void compact() noexcept;
   bool on_file() const noexcept { return static_cast<bool>(file_); }
   const std::string& path() const noexcept { return path_; }
   std::size_t file_bytes() const noexcept;
@@ -58,6 +61,11 @@ class Journal {
   // Adds room while little is left. Returns an error once when the disk refuses (memory takes over).
   base::Status grow();
   void free_block(std::uint32_t number) noexcept;
+  // The kernel writes dirty pages to the disk and write-protects them; the next store to one then faults,
+  // and waits if the disk is busy. This takes those faults on the calling thread instead.
+  void keep_warm() noexcept;
+  // While nothing is recorded: gives the memory of blocks that only a burst needed back to the system.
+  void trim();
   base::Event& wake() noexcept { return wake_; }
   std::uint32_t lane_count() const noexcept { return lane_count_.load(std::memory_order_acquire); }
   Lane& lane(std::uint32_t number) noexcept;
@@ -67,6 +75,9 @@ class Journal {
   // -- any recording thread, off the hot path --
 
   std::uint32_t take_block() noexcept;  // 0: none left
+  // Held while the backing is exchanged, and by whoever writes although the gate is closed: a thread that ends
+  // and gives its lane back. Taken before every other lock here.
+  std::mutex& backing() noexcept { return backing_; }
   Lane* take_lane(LaneState state, std::uint64_t inherited_parent) noexcept;
   void give_lane(Lane& lane) noexcept;
 
@@ -77,6 +88,9 @@ class Journal {
 
  private:
   Journal();
+  void push_free(std::uint32_t number) noexcept;
+  std::uint32_t pop_free() noexcept;
+  std::uint32_t take_fresh() noexcept;
   void reset_pool(std::uint32_t usable) noexcept;
   base::Status extend_file(std::uint32_t blocks);
   void map_anonymous(std::size_t from) noexcept;
@@ -91,9 +105,11 @@ class Journal {
   std::atomic<std::uint32_t> next_free_[kMaxBlocks] = {};
   struct Lanes;
   Lanes* lanes_;  // lock and list of free lanes
+  std::mutex backing_;
   base::Event wake_;
   base::Fd file_;
   std::string path_;
+  std::uint32_t untrimmed_ = 0;  // freed blocks of the burst kind since the last trim
 };
 
 }  // namespace sonde::record

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <mutex>
 
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
@@ -26,6 +27,7 @@ void on_thread_exit(void* lane) {
   ThreadState& state = t_state;
   if (state.lane == nullptr || state.lane != lane) return;
   if (state.generation == g_generation.load()) {
+    const std::lock_guard lock(Journal::instance().backing());
     close_above(*state.lane, 0, ClosedBy::kThreadExit);
     Journal::instance().give_lane(*state.lane);
   }
@@ -137,6 +139,7 @@ Lane* take_task_lane(std::uint64_t inherited_parent) noexcept {
 
 void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept {
   if (lane == nullptr || made_in_generation != detail::g_generation.load()) return;
+  const std::lock_guard lock(Journal::instance().backing());
   close_above(*lane, 0, ClosedBy::kGarbage);
   Journal::instance().give_lane(*lane);
 }

@@ -90,8 +90,7 @@ void mirror_names() noexcept {
   journal.header().names_used.store(used, std::memory_order_release);
 }
 
-void lock_names() noexcept { table().mutex.lock(); }
-void unlock_names() noexcept { table().mutex.unlock(); }
+std::mutex& names_mutex() noexcept { return table().mutex; }
 
 }  // namespace detail
 

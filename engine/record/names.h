@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 namespace sonde::record {
@@ -22,8 +23,8 @@ std::uint32_t interned_id(std::string_view text) noexcept;
 namespace detail {
 // Copies all names into a journal's names section and keeps it up to date from now on.
 void mirror_names() noexcept;
-void lock_names() noexcept;    // around fork
-void unlock_names() noexcept;
+// Held while a name is added: around fork, and while the journal's memory is exchanged.
+std::mutex& names_mutex() noexcept;
 }  // namespace detail
 
 }  // namespace sonde::record

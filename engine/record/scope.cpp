@@ -77,7 +77,7 @@ ScopeHandle refuse_depth(Lane& stack) noexcept {
 }  // namespace detail
 
 bool is_open(const ScopeHandle& handle) noexcept {
-  if (!handle || handle.generation != detail::t_state.generation) return false;
+  if (!handle || handle.generation != generation()) return false;
   const OpenScope& scope = handle.stack->stack[handle.slot];
   return handle.slot < handle.stack->depth.load(std::memory_order_acquire) && scope.sequence == handle.sequence &&
          (scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0;
@@ -111,14 +111,15 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
 }
 
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
-  ThreadState& thread = detail::t_state;
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   if (depth <= slot) return;
-  // A thread without a lane of its own (a task's garbage collected there) can only drop and count.
-  if (thread.lane == nullptr) {
+  // A thread that never recorded (a task's garbage is collected there) gets a lane for it. One that ends has its
+  // own, whatever the gate says.
+  if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
     return pop_to(stack, slot);
   }
+  ThreadState& thread = detail::t_state;
   const std::uint64_t now = base::monotonic_ns();
   for (std::uint32_t at = depth; at-- > slot;) {
     OpenScope& scope = stack.stack[at];

@@ -85,6 +85,22 @@ void Drainer::close_all(model::Batch& batch) {
   std::reverse(batch.spans.begin() + static_cast<std::ptrdiff_t>(first), batch.spans.end());
 }
 
+void Drainer::release_blocks() {
+  Journal& journal = Journal::instance();
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(cursors_.size(), journal.lane_count()); ++i) {
+    Lane& lane = journal.lane(i);
+    record::RingTail& cursor = cursors_[i];
+    if (lane.block == 0 || lane.block != cursor.block || lane.head.load() != cursor.position) continue;
+    journal.free_block(lane.block);
+    lane.block = 0;
+    lane.block_used = record::kSlotsPerBlock;
+    lane.first_block.store(0);
+    cursor.block = 0;
+    lane.tail = lane.pending_tail = cursor;
+  }
+  journal.compact();
+}
+
 void announce_tails(const Moved& moved) {
   for (const auto& [lane, tail] : moved.tails) Journal::instance().lane(lane).pending_tail = tail;
 }

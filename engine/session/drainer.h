@@ -31,6 +31,10 @@ class Drainer {
   // that their owners find them closed. The caller keeps other recording threads away (it holds the GIL).
   void close_all(model::Batch& batch);
 
+  // Quiet, at the end of a session: drained rings give their last block back, so that the next session
+  // does not start with the size this one grew to.
+  void release_blocks();
+
   std::uint64_t damaged() const { return reader_.damaged(); }
 
  private:

@@ -11,7 +11,7 @@ namespace sonde::session {
 
 struct Engine::State {
   Shared shared;
-  std::unique_ptr<Session> session;
+  std::shared_ptr<Session> session;
   bool fresh = true;  // nothing in memory belongs to an ended session
 };
 
@@ -33,6 +33,12 @@ void Engine::forget_after_fork() noexcept {
   state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
 }
 
+// A flush in another thread may outlive the session it began in.
+std::shared_ptr<Session> Engine::session() const {
+  const std::lock_guard lock(state_->shared.lock);
+  return state_->session;
+}
+
 bool Engine::active() const noexcept { return state_->session != nullptr; }
 
 void Engine::start(Options options) {
@@ -43,8 +49,10 @@ void Engine::start(Options options) {
     if (!state_->fresh) state_->shared.memory.clear();
     state_->shared.memory.set_capacity(options.trace_max_spans);
   }
-  state_->session = std::make_unique<Session>(state_->shared, std::move(options));
-  state_->session->begin();
+  auto fresh = std::make_shared<Session>(state_->shared, std::move(options));
+  fresh->begin();
+  const std::lock_guard lock(state_->shared.lock);
+  state_->session = std::move(fresh);
 }
 
 void Engine::begin_stop() {
@@ -52,18 +60,19 @@ void Engine::begin_stop() {
 }
 
 void Engine::await_stop() {
-  if (state_->session) state_->session->finish();
+  if (const auto current = session()) current->finish();
 }
 
 void Engine::finish_stop() {
   if (!state_->session) return;
   state_->session->release();
+  const std::lock_guard lock(state_->shared.lock);
   state_->session.reset();
   state_->fresh = false;
 }
 
 void Engine::flush() {
-  if (state_->session) return state_->session->flush();
+  if (const auto current = session()) return current->flush();
   const std::lock_guard lock(state_->shared.lock);
   model::Batch batch;
   Moved moved;

@@ -59,6 +59,7 @@ class Engine {
  private:
   Engine();
   void forget_after_fork() noexcept;
+  std::shared_ptr<class Session> session() const;
   struct State;
   State* state_;
 };

@@ -113,6 +113,10 @@ void Session::release() {
   // What could not be written stays where it is: the next profile() here, or an autopsy, moves it.
   journal.detach_file(all_written_);
   commit(last_moved_);
+  {
+    const std::lock_guard lock(shared_.lock);
+    shared_.drainer.release_blocks();
+  }
   journal.end_session();
   if (was_open) record::open_gate();
   unwatch_termination();
@@ -175,9 +179,7 @@ void Session::finish_for_signal() {
   } catch (...) {
     // The journal has it all.
   }
-  termination_done();
-  done_.store(~std::uint64_t{0});
-  done_event_.raise();
+  die_by_termination();
 }
 
 void Session::tick(bool last) {
@@ -186,7 +188,10 @@ void Session::tick(bool last) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "journal-grow",
                    status.text() + "; further records are kept in memory only until they are flushed: free some space");
   }
+  const std::uint64_t before = batches_.load(std::memory_order_relaxed);
   drain_batches(last);
+  if (batches_.load(std::memory_order_relaxed) == before) journal.trim();
+  journal.keep_warm();
   journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   const record::Losses losses = record::total_losses();
   journal.header().lost_records = losses.spans + losses.marks;

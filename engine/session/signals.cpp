@@ -2,37 +2,44 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
-#include "engine/base/event.h"
 #include "engine/record/journal.h"
 
 namespace sonde::session {
 
 namespace {
 
-constexpr std::uint64_t kPatienceNs = 5'000'000'000;
+constexpr time_t kPatienceSeconds = 5;
 
 std::atomic<bool> g_requested{false};
 std::atomic<bool> g_watching{false};
-base::Event g_done;
 record::Journal* g_journal = nullptr;
+timer_t g_timer;
+bool g_has_timer = false;
+pid_t g_timer_pid = 0;  // timers do not survive fork
 
-// Only atomics and futex calls happen in here. The work is done by the drain thread, which holds no lock
-// that the interrupted thread could hold, but for the allocator's: hence the bound on the wait.
+void restore_default() noexcept {
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGTERM, &standard, nullptr);
+}
+
+// Nothing but what POSIX allows in a handler: atomics, a futex, timer_settime, sigaction, kill.
 void on_terminate(int number) {
   const int saved = errno;
   if (!g_requested.exchange(true)) {
-    const std::uint32_t seen = g_done.now();
+    // Should the drain thread be stuck (a dead network disk), the timer sends the signal again.
+    const itimerspec patience = {{0, 0}, {kPatienceSeconds, 0}};
+    if (g_has_timer) ::timer_settime(g_timer, 0, &patience, nullptr);
     g_journal->wake().raise();
-    g_done.wait(seen, kPatienceNs);
+  } else {
+    restore_default();
+    ::kill(::getpid(), number);  // delivered when this handler returns
   }
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(number, &standard, nullptr);
-  ::kill(::getpid(), number);  // delivered when this handler returns
   errno = saved;
 }
 
@@ -45,6 +52,13 @@ void watch_termination() noexcept {
   if (::sigaction(SIGTERM, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != SIG_DFL) return;
   g_journal = &record::Journal::instance();
   g_requested.store(false);
+  if (!g_has_timer) {
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGTERM;
+    g_has_timer = ::timer_create(CLOCK_MONOTONIC, &event, &g_timer) == 0;
+    g_timer_pid = ::getpid();
+  }
   struct sigaction action = {};
   action.sa_handler = on_terminate;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -57,15 +71,21 @@ void unwatch_termination() noexcept {
 
 void forget_termination() noexcept {
   g_watching.store(false);
+  if (g_timer_pid != ::getpid()) g_has_timer = false;
   g_requested.store(false);
   struct sigaction current;
-  if (::sigaction(SIGTERM, nullptr, &current) != 0 || !ours(current)) return;
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGTERM, &standard, nullptr);
+  if (::sigaction(SIGTERM, nullptr, &current) == 0 && ours(current)) restore_default();
 }
 
 bool termination_requested() noexcept { return g_requested.load(); }
-void termination_done() noexcept { g_done.raise(); }
+
+void die_by_termination() noexcept {
+  restore_default();
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);  // the drain thread blocks everything else
+  ::kill(::getpid(), SIGTERM);
+  for (;;) ::pause();
+}
 
 }  // namespace sonde::session

@@ -11,8 +11,10 @@ void unwatch_termination() noexcept;
 // In a forked child: gives the default action back.
 void forget_termination() noexcept;
 
-// Set by the handler, which then waits (bounded) for the drain thread to say that all is written.
+// Set by the handler, which only wakes the drain thread and returns: the interrupted thread may hold any
+// lock, the GIL among them, and has to go on for the drain thread to finish. That thread then ends the
+// process by the same signal. A second signal, or five seconds, end it at once.
 bool termination_requested() noexcept;
-void termination_done() noexcept;
+[[noreturn]] void die_by_termination() noexcept;
 
 }  // namespace sonde::session

@@ -30,18 +30,20 @@ std::string_view JournalView::name(std::uint32_t id) const {
 }
 
 std::vector<const Lane*> JournalView::lanes() const {
-  std::vector<const Lane*> found;
+  std::vector<std::pair<std::uint32_t, const Lane*>> found;  // numbers copied: the memory may change while we sort
   for (std::uint32_t i = 1; i < blocks; ++i) {
     const BlockHeader* header = block(i);
     if (header->type.load(std::memory_order_acquire) != BlockType::kLanes) continue;
     const std::byte* first = reinterpret_cast<const std::byte*>(header) + kSlotBytes;
     for (std::size_t k = 0; k < 4; ++k) {
       const auto* lane = reinterpret_cast<const Lane*>(first + k * kLaneBytes);
-      if (lane->next_sequence != 0) found.push_back(lane);
+      if (lane->next_sequence != 0) found.emplace_back(lane->number, lane);
     }
   }
-  std::sort(found.begin(), found.end(), [](const Lane* a, const Lane* b) { return a->number < b->number; });
-  return found;
+  std::sort(found.begin(), found.end());
+  std::vector<const Lane*> lanes;
+  for (const auto& [number, lane] : found) lanes.push_back(lane);
+  return lanes;
 }
 
 namespace {
@@ -76,7 +78,7 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   char* const start = arena.allocate(fixed.size() + given.size() + kRoom);
   char* at = start;
   const auto put = [&](std::string_view text) {
-    std::memcpy(at, text.data(), text.size());
+    if (!text.empty()) std::memcpy(at, text.data(), text.size());
     at += text.size();
   };
   const auto separate = [&] {
@@ -188,47 +190,44 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room, std:
   }
 }
 
-void RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished) {
-  const std::uint64_t head = lane.head.load(std::memory_order_acquire);
+// The chain makes no sense from here on: what lies behind cannot be found.
+bool RingReader::lose_rest(record::RingTail& cursor, std::uint64_t head) {
+  ++damaged_;
+  cursor.position = head;
+  return false;
+}
+
+bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished,
+                      std::uint64_t until) {
+  const std::uint64_t head = std::min(lane.head.load(std::memory_order_acquire), until);
   if (cursor.block == 0) cursor.block = lane.first_block.load(std::memory_order_acquire);
-  std::size_t budget = limit;
-  while (cursor.position < head && budget > 0) {
+  const std::size_t full = out.record_count() + std::min(limit, ~out.record_count());
+  std::uint32_t hops = 0;
+  while (cursor.position < head) {
+    if (out.record_count() >= full) return true;
     const BlockHeader* block = view_.block(cursor.block);
     // A block that is gone (it was in memory only) or that speaks of other positions ends the ring here.
     if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing || cursor.position < block->base ||
         cursor.position - block->base > kSlotsPerBlock) {
-      ++damaged_;
-      cursor.position = head;
-      return;
+      return lose_rest(cursor, head);
     }
     const std::uint32_t next = block->next.load(std::memory_order_acquire);
     const std::uint64_t end = next != 0 ? std::min(head, block->end) : head;
-    const auto offset = static_cast<std::uint32_t>(cursor.position - block->base);
     if (cursor.position >= end) {
-      if (next == 0 || next == cursor.block) {
-        ++damaged_;
-        cursor.position = head;
-        return;
-      }
+      if (next == 0 || ++hops > view_.blocks) return lose_rest(cursor, head);  // nowhere to go, or in a circle
       if (finished != nullptr) finished->push_back(cursor.block);
       cursor.block = next;
       continue;
     }
+    const auto offset = static_cast<std::uint32_t>(cursor.position - block->base);
     const auto room = static_cast<std::uint32_t>(std::min<std::uint64_t>(kSlotsPerBlock - offset, end - cursor.position));
-    if (room == 0) {
-      ++damaged_;
-      cursor.position = head;
-      return;
-    }
+    if (room == 0) return lose_rest(cursor, head);
     const std::byte* slot = reinterpret_cast<const std::byte*>(block) + (1 + std::size_t{offset}) * kSlotBytes;
-    std::uint32_t slots = decode(slot, room, cursor.thread_id, out);
-    if (slots == 0) {
-      ++damaged_;
-      slots = 1;
-    }
-    cursor.position += slots;
-    --budget;
+    const std::uint32_t slots = decode(slot, room, cursor.thread_id, out);
+    if (slots == 0) ++damaged_;
+    cursor.position += slots == 0 ? 1 : slots;
   }
+  return false;
 }
 
 model::Span RingReader::open_span(const record::OpenScope& scope, std::string_view text, std::uint64_t thread_id, base::Arena& arena) const {

@@ -31,9 +31,11 @@ class RingReader {
  public:
   explicit RingReader(JournalView view) : view_(view) {}
 
-  // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them, and moves the cursor.
-  // Blocks that were read to their end are appended to `finished`.
-  void read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished);
+  // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from position `until`
+  // on, and moves the cursor. Blocks that were read to their end are appended to `finished`. True when the limit
+  // ended it.
+  bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished,
+            std::uint64_t until = ~std::uint64_t{0});
 
   // A scope that is open, as a span; text is copied into the arena.
   model::Span open_span(const record::OpenScope& scope, std::string_view text, std::uint64_t thread_id, base::Arena& arena) const;
@@ -47,6 +49,7 @@ class RingReader {
   }
 
  private:
+  bool lose_rest(record::RingTail& cursor, std::uint64_t head);
   std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id, model::Batch& out);
   void add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id, model::Batch& out);
   void add_mark(const record::MarkRecord& record, const char* text, model::Batch& out);

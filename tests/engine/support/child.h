@@ -1,5 +1,5 @@
-// Forked children, because what the engine promises is about processes: they crash, they are killed,
-// they fork. A child starts with an empty journal, whatever the test binary did before.
+// Forked children, because what the engine promises is about processes: they crash, they are
+// killed, they fork. A child starts with an empty journal, whatever the test binary did before.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,8 @@ namespace sonde::testing {
 // A child and a pipe on which it says how far it is.
 class Child {
  public:
-  // `body` gets a function that sends one byte to the parent. The exit status is 0 if no expectation failed.
+  // `body` gets a function that sends one byte to the parent. The exit status is 0 if no
+  // expectation failed.
   using Say = std::function<void()>;
   explicit Child(const std::function<void(const Say&)>& body) {
     int ends[2];
@@ -78,8 +79,9 @@ class Child {
 inline void in_child(const std::function<void()>& body) {
   Child child([&](const Child::Say&) { body(); });
   const int status = child.wait();
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child " << (WIFSIGNALED(status) ? "died of signal " : "ended with status ")
-                                                             << (WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "the child " << (WIFSIGNALED(status) ? "died of signal " : "ended with status ")
+      << (WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 // For the rest of a child's life.

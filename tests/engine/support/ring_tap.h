@@ -16,17 +16,21 @@ namespace sonde::testing {
 
 class RingTap {
  public:
-  // Sees what is recorded from now on.
-  RingTap()
-      : view_{reinterpret_cast<const std::byte*>(&record::Journal::instance().header()), record::kMaxBlocks}, reader_(view_) {
+  // Sees what is recorded from now on; with `from_start` also what the rings hold already.
+  explicit RingTap(bool from_start = false)
+      : view_{reinterpret_cast<const std::byte*>(&record::Journal::instance().header()),
+              record::kMaxBlocks},
+        reader_(view_) {
+    if (from_start) return;
     model::Batch before;
     read(before);
   }
 
   void read(model::Batch& out, std::vector<std::uint32_t>* finished = nullptr) {
     record::Journal& journal = record::Journal::instance();
-    cursors_.resize(std::max<std::size_t>(cursors_.size(), journal.lane_count()));
-    for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    const std::uint32_t lanes = journal.lane_count();  // others may be adding some
+    cursors_.resize(std::max<std::size_t>(cursors_.size(), lanes));
+    for (std::uint32_t i = 0; i < lanes; ++i) {
       reader_.read(journal.lane(i), cursors_[i], ~std::size_t{0}, out, finished);
     }
   }
@@ -36,7 +40,9 @@ class RingTap {
     return batch;
   }
   std::uint64_t damaged() const { return reader_.damaged(); }
-  base::Id id_of(std::uint64_t sequence) const { return base::make_id(view_.header().key, sequence); }
+  base::Id id_of(std::uint64_t sequence) const {
+    return base::make_id(view_.header().key, sequence);
+  }
 
  private:
   spool::JournalView view_;
@@ -51,7 +57,8 @@ inline std::vector<std::string> names_of(const std::vector<model::Span>& spans) 
 }
 
 inline const model::Span* find_span(const std::vector<model::Span>& spans, std::string_view name) {
-  const auto found = std::find_if(spans.begin(), spans.end(), [&](const model::Span& span) { return span.name == name; });
+  const auto found = std::find_if(spans.begin(), spans.end(),
+                                  [&](const model::Span& span) { return span.name == name; });
   return found == spans.end() ? nullptr : &*found;
 }
 
@@ -65,12 +72,15 @@ inline record::ScopeHandle open(std::string_view name, record::ScopeStart start 
 
 inline bool close(const record::ScopeHandle& handle, const record::ScopeEnd& end = {}) {
   record::ThreadState* thread = record::this_thread();
-  return thread != nullptr && handle && record::close_scope(*thread, handle, end, base::monotonic_ns());
+  return thread != nullptr && handle &&
+         record::close_scope(*thread, handle, end, base::monotonic_ns());
 }
 
 inline std::uint64_t mark(std::string_view name, double value) {
   record::ThreadState* thread = record::this_thread();
-  return thread == nullptr ? 0 : record::write_mark(*thread, *thread->lane, {.name = record::intern(name), .real = value});
+  return thread == nullptr ? 0
+                           : record::write_mark(*thread, *thread->lane,
+                                                {.name = record::intern(name), .real = value});
 }
 
 }  // namespace sonde::testing

@@ -44,7 +44,9 @@ class TempDir {
     mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, options.c_str()) == 0;
     return mounted_;
   }
-  bool remount_read_only() const { return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0; }
+  bool remount_read_only() const {
+    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+  }
 
  private:
   std::string path_;
@@ -61,7 +63,8 @@ inline std::string fill_up(const std::string& directory) {
   return path;
 }
 
-inline std::vector<std::string> files_in(const std::string& directory, const std::string& suffix = "") {
+inline std::vector<std::string> files_in(const std::string& directory,
+                                         const std::string& suffix = "") {
   std::vector<std::string> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {

@@ -1,0 +1,60 @@
+#include "engine/report/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/engine/support/spans.h"
+
+namespace sonde::report {
+namespace {
+
+using sonde::testing::on_rank;
+using sonde::testing::span;
+
+analysis::Summary summary_of(const std::vector<model::Span>& spans) {
+  analysis::Summarizer summarizer;
+  summarizer.add(spans);
+  return summarizer.finish();
+}
+
+TEST(SummaryText, OfNothing) { EXPECT_EQ(summary_text({}), "(no spans)\n"); }
+
+TEST(SummaryText, AlignsColumns) {
+  EXPECT_EQ(summary_text(summary_of({span(2, 1, "step", 0, 10), span(3, 1, "step", 10, 20), span(1, 0, "session", 0, 2000)})),
+            "name     count  total  of parent    self   mean    p50    p95    min    max\n"
+            "session      1  2.0ms     100.0%   99.0%  2.0ms  2.0ms  2.0ms  2.0ms  2.0ms\n"
+            "  step       2   20us       1.0%  100.0%   10us   10us   10us   10us   10us\n");
+}
+
+TEST(SummaryText, RanksAreGroupsAndExtraColumnsComeWhenNeeded) {
+  std::vector<model::Span> spans = {on_rank(0, span(1, 0, "a", 0, 1)), on_rank(1, span(2, 0, "a\xC3\xA4", 0, model::kNone))};
+  spans[0].gpu_ns = 500;
+  EXPECT_EQ(summary_text(summary_of(spans)),
+            "name    count  total  of parent    self  mean  p50  p95  min  max    gpu  open\n"
+            "rank 0\n"
+            "  a         1    1us     100.0%  100.0%   1us  1us  1us  1us  1us  500ns\n"
+            "rank 1\n"
+            "  a\xC3\xA4        0    0us       0.0%    0.0%   0us  0us  0us  0us  0us      -     1\n");
+}
+
+TEST(SummaryText, SaysWhatItLeavesOut) {
+  analysis::Summary summary = summary_of({span(1, 0, "a", 0, 1)});
+  summary.orphans = 7;
+  summary.names_folded = true;
+  const std::string text = summary_text(summary);
+  EXPECT_NE(text.find("The parents of 7 spans"), std::string::npos);
+  EXPECT_NE(text.find("(other names)"), std::string::npos);
+}
+
+TEST(SummaryJson, Nodes) {
+  EXPECT_EQ(summary_json(summary_of({span(1, 0, "a\"", 0, 1)})),
+            R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,)"
+            R"("total_ns":1000,"self_ns":1000,"mean_ns":1000,"p50_ns":1000,"p95_ns":1000,"min_ns":1000,"max_ns":1000,)"
+            R"("gpu_ns":null,"share_of_parent":1.0,"children":[]}]}]})"
+            "\n");
+  EXPECT_EQ(summary_json({}), "{\"spans\":0,\"orphans\":0,\"names_folded\":false,\"ranks\":[]}\n");
+}
+
+}  // namespace
+}  // namespace sonde::report
