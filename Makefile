@@ -9,6 +9,8 @@ VENV := .venv/bin
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+# What `make bench` compares with; fixed, so that two tables can be compared.
+PEER ?= cirron-sdk==0.3.0
 
 # Folders count as prerequisites too: their time changes when a file in them comes or goes.
 native_sources := $(shell find engine python/native cmake CMakeLists.txt pyproject.toml)
@@ -124,7 +126,7 @@ $(STAMPS)/bench-venv: $(STAMPS)/wheel
 	$(call bench_venv,build/bench-venv,dist/sonde-*.whl)
 
 $(STAMPS)/peer-venv: $(STAMPS)/venv
-	$(call bench_venv,build/peer-venv,cirron-sdk)
+	$(call bench_venv,build/peer-venv,$(PEER))
 
 # --- the rest -----------------------------------------------------------------------------------
 

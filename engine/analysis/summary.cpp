@@ -169,9 +169,13 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
     out.p50_ns = std::clamp(stats.durations.quantile(0.50), stats.min_ns, stats.max_ns);
     out.p95_ns = std::clamp(stats.durations.quantile(0.95), stats.min_ns, stats.max_ns);
   }
-  out.children = finish_forest(tree, node.children, stats.total_ns);
   std::int64_t below = 0;
-  for (const SummaryNode& child : out.children) below = add_capped(below, child.total_ns);
+  for (const NameTree::Node* child = node.children.first; child != nullptr; child = child->next) {
+    below = add_capped(below, child->stats.total_ns);
+  }
+  // A parent still open has no time of its own yet, but its children do.
+  const std::int64_t whole = stats.open != 0 ? std::max(stats.total_ns, below) : stats.total_ns;
+  out.children = finish_forest(tree, node.children, whole);
   out.self_ns = std::max<std::int64_t>(out.total_ns - below, 0);
   return out;
 }

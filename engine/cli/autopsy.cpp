@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "engine/base/clock.h"
 #include "engine/cli/command.h"
@@ -49,7 +50,6 @@ class Examination {
   void read_spool();
   void add_from_spool(const model::Batch& batch);
   void add_recovered(const model::Batch& batch);
-  void shorten();
   void recover();
 
   const Place& place_;
@@ -73,6 +73,24 @@ bool is_death(const model::Span& span) {
   return key != std::string_view::npos && span.attrs.find("\"death\"", key) != std::string_view::npos;
 }
 
+// The newest spans, their marks, and the newest of the other marks: those are on scopes still open.
+void shorten(report::ProcessState& process) {
+  const auto keep_last = [](auto& items, auto time_of) {
+    std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+    if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
+  };
+  keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
+  const auto is_shown = [&](const model::Mark& mark) {
+    return std::any_of(process.last_spans.begin(), process.last_spans.end(),
+                       [&](const model::Span& span) { return span.id == mark.span_id; });
+  };
+  const auto others = std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_shown);
+  std::vector<model::Mark> newest(others, process.last_marks.end());
+  process.last_marks.erase(others, process.last_marks.end());
+  keep_last(newest, [](const model::Mark& mark) { return mark.ts_ns; });
+  process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
+}
+
 // The newest files first, so as to stop early: the last moments are at the end of the spool.
 void Examination::read_spool() {
   spool::Reader reader;
@@ -83,7 +101,7 @@ void Examination::read_spool() {
     add_from_spool(batch);
     add_recovered(batch);
   }
-  shorten();
+  for (report::ProcessState& process : result_.processes) shorten(process);
 }
 
 void Examination::add_from_spool(const model::Batch& batch) {
@@ -115,9 +133,10 @@ void Examination::add_recovered(const model::Batch& batch) {
     process.rank = spans.front().rank;
     process.fate = report::Fate::kRecovered;
     process.last_sign_ns = spans.front().end_ns;
-    std::stable_sort(spans.begin(), spans.end(), [](const model::Span& a, const model::Span& b) {
-      return a.thread_id != b.thread_id ? a.thread_id < b.thread_id : a.start_ns < b.start_ns;
-    });
+    const auto place = [](const model::Span& span) {  // the session first, then thread by thread from the outside in
+      return std::tuple(static_cast<bool>(span.parent_id), span.thread_id, span.start_ns);
+    };
+    std::stable_sort(spans.begin(), spans.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
     for (const model::Span& span : spans) {
       process.open.push_back({span, 0, static_cast<std::uint32_t>(span.thread_id), false, !span.parent_id});
     }
@@ -126,17 +145,6 @@ void Examination::add_recovered(const model::Batch& batch) {
     }
     process.last_marks = batch.marks;
     result_.processes.push_back(std::move(process));
-  }
-}
-
-void Examination::shorten() {
-  const auto keep_last = [](auto& items, auto time_of) {
-    std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
-    if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
-  };
-  for (report::ProcessState& process : result_.processes) {
-    keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
-    keep_last(process.last_marks, [](const model::Mark& mark) { return mark.ts_ns; });
   }
 }
 

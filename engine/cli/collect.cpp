@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 
 #include "engine/cli/output.h"
+#include "engine/model/select.h"
 #include "engine/spool/journal.h"
 
 namespace sonde::cli {
@@ -47,31 +50,93 @@ void Collector::each_batch(spool::Detail detail, bool journals_last, const std::
     for (model::Batch& batch : journals) take(batch);
   };
   if (!journals_last) take_journals();
-  spool::Reader reader;
   model::Batch batch;
   for (const std::string& path : place_.files) {
-    if (const base::Status status = reader.read_file(path, batch, detail); !status.ok()) {
-      if (status.error() != ENOENT) skipped(status);  // gone: evicted just now
-      continue;
-    }
-    ++files_read_;
-    if (!in_journal_.empty()) {
-      std::erase_if(batch.spans, [&](const model::Span& span) { return in_journal_.contains(span.id); });
-      std::erase_if(batch.marks, [&](const model::Mark& mark) { return in_journal_.contains(mark.id); });
-    }
-    take(batch);
+    if (read_file(path, detail, batch)) take(batch);
   }
   if (journals_last) take_journals();
 }
 
+bool Collector::read_file(const std::string& path, spool::Detail detail, model::Batch& batch) {
+  if (const base::Status status = reader_.read_file(path, batch, detail); !status.ok()) {
+    if (status.error() != ENOENT) skipped(status);  // gone: evicted just now
+    return false;
+  }
+  ++files_read_;
+  if (!in_journal_.empty()) {
+    std::erase_if(batch.spans, [&](const model::Span& span) { return in_journal_.contains(span.id); });
+    std::erase_if(batch.marks, [&](const model::Mark& mark) { return in_journal_.contains(mark.id); });
+  }
+  return true;
+}
+
+void Trace::add(model::Batch& batch, std::optional<int> rank) {
+  if (rank) std::erase_if(batch.spans, [&](const model::Span& span) { return span.rank != *rank; });
+  for (model::Span& span : batch.spans) span.first_mark_id += static_cast<std::uint32_t>(mark_ids.size());
+  spans.insert(spans.end(), batch.spans.begin(), batch.spans.end());
+  marks.insert(marks.end(), batch.marks.begin(), batch.marks.end());
+  mark_ids.insert(mark_ids.end(), batch.mark_ids.begin(), batch.mark_ids.end());
+  arenas.push_back(std::move(batch.arena));
+}
+
 Trace Collector::collect(std::optional<int> rank) {
   Trace trace;
-  each_batch(spool::Detail::kAll, false, [&](model::Batch& batch) {
-    if (rank) std::erase_if(batch.spans, [&](const model::Span& span) { return span.rank != *rank; });
-    trace.spans.insert(trace.spans.end(), batch.spans.begin(), batch.spans.end());
-    trace.marks.insert(trace.marks.end(), batch.marks.begin(), batch.marks.end());
-    trace.arenas.push_back(std::move(batch.arena));
-  });
+  each_batch(spool::Detail::kAll, false, [&](model::Batch& batch) { trace.add(batch, rank); });
+  return trace;
+}
+
+namespace {
+
+std::unordered_set<base::Id, base::IdHash> ids_of(const std::vector<model::Span>& spans) {
+  std::unordered_set<base::Id, base::IdHash> ids;
+  for (const model::Span& span : spans) ids.insert(span.id);
+  return ids;
+}
+
+// When the file was sealed, by its name: nothing in it ended later. The far future for a name that
+// does not tell.
+std::int64_t sealed_ns(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  std::int64_t created = 0;
+  const auto result = std::from_chars(name.data(), name.data() + std::min<std::size_t>(name.size(), 20), created);
+  if (result.ec != std::errc() || result.ptr != name.data() + 20) return std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kClockSlack = 10'000'000'000;
+  return created + kClockSlack;
+}
+
+// Whether a file sealed then may hold spans that belong to the last `count`, or marks of those.
+bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
+  if (trace.spans.size() < count) return true;
+  std::unordered_set<base::Id, base::IdHash> found;
+  for (const model::Mark& mark : trace.marks) found.insert(mark.id);
+  for (const model::Span& span : trace.spans) {
+    if (!span.open() && span.end_ns < sealed) return true;
+    for (std::uint32_t i = 0; i < span.mark_id_count; ++i) {
+      if (span.start_ns < sealed && !found.contains(trace.mark_ids[span.first_mark_id + i])) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Trace Collector::collect_last(std::size_t count, std::optional<int> rank) {
+  Trace trace;
+  std::vector<model::Batch> journals;
+  read_journals(journals);
+  for (model::Batch& batch : journals) trace.add(batch, rank);
+  trace.spans = model::select_last(trace.spans, count);
+  model::Batch batch;
+  for (auto path = place_.files.rbegin(); path != place_.files.rend(); ++path) {
+    if (!may_matter(trace, count, sealed_ns(*path))) break;
+    if (!read_file(*path, spool::Detail::kAll, batch)) continue;
+    trace.add(batch, rank);
+    trace.spans = model::select_last(trace.spans, count);
+    const std::unordered_set<base::Id, base::IdHash> wanted = ids_of(trace.spans);
+    std::erase_if(trace.marks, [&](const model::Mark& mark) { return !wanted.contains(mark.span_id); });
+  }
+  std::stable_sort(trace.marks.begin(), trace.marks.end(),
+                   [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
   return trace;
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <iterator>
 
 #include "engine/model/line.h"
 
@@ -19,7 +19,7 @@ bool RecentIds::add(const base::Id& id) {
   return true;
 }
 
-Follower::Follower(Place place) : place_(std::move(place)) {
+Follower::Follower(Place place, std::size_t history) : place_(std::move(place)), history_(history) {
   seen_files_.insert(place_.files.begin(), place_.files.end());
 }
 
@@ -33,12 +33,35 @@ std::vector<std::string> Follower::poll() {
   // Journals before files: what moves from one to the other in between is seen twice, not never.
   if (refresh(place_).ok()) {
     look_at_journals();
+    if (first_ && !processes_.empty()) look_back();
     if (refresh(place_).ok()) look_at_files();
   }
+  first_ = false;
   std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
   std::vector<std::string> out;
-  for (Line& line : lines_) out.push_back(std::move(line.text));
+  for (const Line& line : lines_) {
+    // Only now is it known how many ranks there are.
+    out.push_back(ranks_.size() > 1 ? fmt::format("rank {} {}", line.rank, line.text) : line.text);
+  }
   return out;
+}
+
+// The newest of the files that were there before we came, oldest of them first.
+void Follower::look_back() {
+  constexpr std::size_t kMostFiles = 32;
+  std::deque<model::Batch> batches;
+  std::size_t spans = 0;
+  for (auto path = seen_files_.rbegin(); path != seen_files_.rend(); ++path) {
+    if (spans >= history_ || batches.size() >= kMostFiles) break;
+    if (!reader_.read_file(*path, batches.emplace_front()).ok()) batches.front().clear();
+    spans += batches.front().spans.size();
+  }
+  std::vector<Line> fresh = std::move(lines_);
+  lines_.clear();
+  for (const model::Batch& batch : batches) take(batch);
+  std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
+  if (lines_.size() > history_) lines_.erase(lines_.begin(), lines_.end() - static_cast<std::ptrdiff_t>(history_));
+  lines_.insert(lines_.end(), std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
 }
 
 void Follower::look_at_journals() {
@@ -107,8 +130,7 @@ void Follower::add_line(const model::Span& span) {
       marks.push_back(&owned.mark);
     }
   }
-  Line line{span.end_ns, ranks_.size() > 1 ? fmt::format("rank {} ", span.rank) : ""};
-  line.text += "[cirron] ";
+  Line line{span.end_ns, span.rank, "[cirron] "};
   model::append_line(line.text, span, marks);
   line.text += '\n';
   lines_.push_back(std::move(line));

@@ -40,8 +40,8 @@ class Follower {
     bool died = false;  // without shutting down
   };
 
-  // Files that are there already are taken as old.
-  explicit Follower(Place place);
+  // Of what is in the spool already, the first look brings no more than `history` spans.
+  Follower(Place place, std::size_t history);
   // Looks once. Lines of the spans that closed since the last time, in the order they closed.
   std::vector<std::string> poll();
   const std::map<std::string, Process>& processes() const noexcept { return processes_; }  // by journal
@@ -54,9 +54,11 @@ class Follower {
   };
   struct Line {
     std::int64_t end_ns;
+    std::int32_t rank;
     std::string text;
   };
 
+  void look_back();
   void look_at_journals();
   void look_at_files();
   void take(const model::Batch& batch);
@@ -64,6 +66,8 @@ class Follower {
   void add_line(const model::Span& span);
 
   Place place_;
+  std::size_t history_;
+  bool first_ = true;
   spool::Reader reader_;
   std::map<std::string, Process> processes_;
   std::set<std::int32_t> ranks_;

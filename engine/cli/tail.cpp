@@ -28,6 +28,7 @@ struct TailOptions {
   std::string directory = ".cirron";
   bool once = false;
   double interval_s = 0.5;
+  std::size_t lines = 10;
 };
 
 volatile sig_atomic_t g_interrupted = 0;
@@ -75,7 +76,7 @@ std::string farewell(const Follower::Process& process, const std::string& direct
 }
 
 int follow(Place place, const TailOptions& options) {
-  Follower follower(std::move(place));
+  Follower follower(std::move(place), options.lines);
   std::set<std::string> gone;
   for (;;) {
     for (const std::string& line : follower.poll()) {
@@ -105,6 +106,7 @@ Run declare_tail(CLI::App& app) {
   const auto options = std::make_shared<TailOptions>();
   app.add_option("DIR", options->directory, "Output directory of a run")->capture_default_str();
   app.add_flag("--once", options->once, "Print the scopes that are open now and end");
+  app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")->capture_default_str();
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

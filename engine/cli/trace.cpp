@@ -43,14 +43,15 @@ int summarize(Collector& collector, const TraceOptions& options) {
 }
 
 int draw_tree(Collector& collector, const TraceOptions& options) {
-  Trace trace = collector.collect(options.rank);
+  const bool only_last = options.last && options.name.empty();
+  Trace trace = only_last ? collector.collect_last(*options.last, options.rank) : collector.collect(options.rank);
   if (!collector.report_skipped()) return 1;
   constexpr std::size_t kMany = 1'000'000;
   if (trace.spans.size() > kMany && !options.last) {
     complain(fmt::format("{} spans: --summary is faster and shows more", trace.spans.size()));
   }
   if (!options.name.empty()) trace.spans = model::select_name(trace.spans, options.name);
-  if (options.last) trace.spans = model::select_last(trace.spans, *options.last);
+  if (options.last && !only_last) trace.spans = model::select_last(trace.spans, *options.last);
   print(options.json ? report::tree_json(trace.spans, trace.marks)
                      : report::tree_text(trace.spans, trace.marks, options.tree));
   return 0;

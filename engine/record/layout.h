@@ -42,6 +42,9 @@ constexpr std::uint64_t pack_position(std::uint32_t lane, std::uint64_t position
   return (std::uint64_t{lane} << kSequenceBits) | (position & ((std::uint64_t{1} << kSequenceBits) - 1));
 }
 
+// Stands there instead when the record found no room: the scope is over, nothing speaks of it but a counter.
+inline constexpr std::uint64_t kNoRecord = ~std::uint64_t{0};
+
 enum class RecordKind : std::uint8_t { kNone = 0, kSpan = 1, kMark = 2, kThread = 3 };
 
 // How a span ended, when its own code did not end it.
@@ -50,7 +53,7 @@ enum class ClosedBy : std::uint8_t { kSelf = 0, kParent = 1, kShutdown = 2, kThr
 enum SpanFlags : std::uint8_t {
   kHasIndex = 1,
   kHasDataLoad = 2,   // aux is the attribute data_load_ns
-  kSlotClosed = 4,    // open slots only: closed from another thread, the owner has yet to pop it
+  kSlotClosed = 4,    // open slots only: closed by another thread, the owner has yet to pop it
 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
@@ -61,7 +64,7 @@ struct OpenScope {
   std::uint64_t parent;    // sequence, 0: none
   std::uint64_t start_ns;  // monotonic
   std::int64_t index;
-  std::uint64_t closing;  // pack_position of the ring slot behind the record that closes it; 0: not closing
+  std::uint64_t closing;  // pack_position of the ring slot behind the record that closes it; 0: still open
   std::uint64_t aux;
   std::uint32_t name;          // id in the names; 0: the name is text in the lane's arena
   std::uint32_t static_attrs;  // id in the names of a JSON fragment; 0: none
@@ -203,7 +206,7 @@ struct Header {
   std::uint64_t lost_records;              // dropped since the session began, as last summed up
 
   // The batch whose file is being written: if that file is there, pending tails are the true ones.
-  std::atomic<std::uint64_t> pending;  // 1: the two fields below and the lanes' pending tails are valid
+  std::atomic<std::uint64_t> pending;  // 0: nothing under way; else see engine/spool/commit.h
   base::Id pending_id;
   std::int64_t pending_created_ns;
 

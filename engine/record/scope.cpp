@@ -6,18 +6,47 @@ namespace sonde::record {
 
 namespace {
 
-// Writes the record of one open scope into this thread's ring; `attrs` replaces the kept ones if set.
-void write_record(ThreadState& thread, Lane& stack, OpenScope& scope, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
+// Who opened a scope, where its text lies.
+struct Origin {
+  const char* text;  // name, then attributes
+  std::uint64_t thread_id;
+  std::uint64_t os_thread_id;
+};
+
+Origin origin_of(const Lane& stack, const OpenScope& scope, const Lane& ring) {
+  // A task has no thread of its own: it is whoever runs it.
+  const Lane& opener = stack.state.load(std::memory_order_relaxed) == LaneState::kThread ? stack : ring;
+  return {stack.arena + scope.text_offset, opener.thread_id, opener.os_thread_id};
+}
+
+std::byte* put_thread(std::byte* place, std::uint64_t thread_id, std::uint64_t os_thread_id) {
+  ThreadRecord record = {};
+  record.kind = RecordKind::kThread;
+  record.thread_id = thread_id;
+  record.os_thread_id = os_thread_id;
+  std::memcpy(place, &record, sizeof record);
+  return place + kSlotBytes;
+}
+
+// Writes the record of one open scope into this thread's ring.
+void write_record(ThreadState& thread, OpenScope& scope, const Origin& origin, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
   Lane& ring = *thread.lane;
-  const char* text = stack.arena + scope.text_offset;
-  const std::string_view name(text, scope.name_length);
-  std::string_view attrs = end.replace_attrs ? end.attrs : std::string_view(text + scope.name_length, scope.attrs_length);
+  const std::string_view name(origin.text, scope.name_length);
+  std::string_view attrs = end.replace_attrs ? end.attrs : std::string_view(origin.text + scope.name_length, scope.attrs_length);
   if (name.size() + attrs.size() > kMaxPayloadBytes) attrs = {};
+  // The scope of another thread stands between two records that say so, published together with it.
+  const bool foreign = origin.thread_id != ring.thread_id;
   const std::uint32_t slots = 1 + text_slots(name.size() + attrs.size());
-  std::byte* place = reserve(ring, slots);
+  const std::uint32_t all_slots = slots + (foreign ? 2 : 0);
+  std::byte* place = reserve(ring, all_slots);
   if (place == nullptr) {
     ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
+    scope.closing = kNoRecord;
     return;
+  }
+  if (foreign) {
+    place = put_thread(place, origin.thread_id, origin.os_thread_id);
+    put_thread(place + std::size_t{slots} * kSlotBytes, ring.thread_id, ring.os_thread_id);
   }
   SpanRecord record = {};
   record.kind = RecordKind::kSpan;
@@ -27,7 +56,7 @@ void write_record(ThreadState& thread, Lane& stack, OpenScope& scope, const Scop
   record.sequence = scope.sequence;
   record.parent = scope.parent;
   record.start_ns = scope.start_ns;
-  record.end_ns = end_ns;
+  record.end_ns = std::max(end_ns, scope.start_ns);
   record.index = scope.index;
   record.aux = scope.aux;
   record.static_attrs = scope.static_attrs;
@@ -36,8 +65,16 @@ void write_record(ThreadState& thread, Lane& stack, OpenScope& scope, const Scop
   std::memcpy(place, &record, sizeof record);
   if (!name.empty()) std::memcpy(place + kSlotBytes, name.data(), name.size());
   if (!attrs.empty()) std::memcpy(place + kSlotBytes + name.size(), attrs.data(), attrs.size());
-  scope.closing = pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + slots);
-  publish(ring, slots);
+  scope.closing = pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + all_slots);
+  publish(ring, all_slots);
+}
+
+// Ends a scope on a stack that its owner may be using right now: says that it is over and leaves the popping
+// to the owner. False when it was over already.
+bool end_in_place(ThreadState& thread, Lane& stack, OpenScope& scope, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
+  if ((scope.flags.fetch_or(kSlotClosed, std::memory_order_acq_rel) & kSlotClosed) != 0 || scope.closing != 0) return false;
+  write_record(thread, scope, origin_of(stack, scope, *thread.lane), end, end_ns);
+  return true;
 }
 
 void pop_to(Lane& stack, std::uint32_t slot) noexcept {
@@ -94,18 +131,13 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
     if (!foreign && handle.slot + 1 == depth) detail::pop_closed(stack);
     return false;
   }
-  if (foreign) {
-    // The owner may be pushing and popping right now: leave its stack alone, only say that this one is over.
-    write_record(thread, stack, scope, end, end_ns);
-    scope.flags.fetch_or(kSlotClosed, std::memory_order_release);
-    return true;
-  }
+  if (foreign) return end_in_place(thread, stack, scope, end, end_ns);
   for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
     OpenScope& above = stack.stack[slot];
     if ((above.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
-    write_record(thread, stack, above, {.closed_by = ClosedBy::kParent}, end_ns);
+    write_record(thread, above, origin_of(stack, above, *thread.lane), {.closed_by = ClosedBy::kParent}, end_ns);
   }
-  write_record(thread, stack, scope, end, end_ns);
+  write_record(thread, scope, origin_of(stack, scope, *thread.lane), end, end_ns);
   pop_to(stack, handle.slot);
   return true;
 }
@@ -124,9 +156,25 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   for (std::uint32_t at = depth; at-- > slot;) {
     OpenScope& scope = stack.stack[at];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
-    write_record(thread, stack, scope, {.closed_by = closed_by}, now);
+    write_record(thread, scope, origin_of(stack, scope, *thread.lane), {.closed_by = closed_by}, now);
   }
   pop_to(stack, slot);
+}
+
+void close_everything(ThreadState& thread) noexcept {
+  Journal& journal = Journal::instance();
+  const std::uint64_t now = base::monotonic_ns();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    Lane& stack = journal.lane(i);
+    if (stack.state.load(std::memory_order_acquire) == LaneState::kFree) continue;
+    for (std::uint32_t slot = std::min(stack.depth.load(std::memory_order_acquire), kMaxDepth); slot-- > 0;) {
+      end_in_place(thread, stack, stack.stack[slot], {.closed_by = ClosedBy::kShutdown}, now);
+    }
+  }
+  Header& head = journal.header();
+  if (head.session.sequence == 0) return;
+  write_record(thread, head.session, {head.session_text, head.session_thread_id, 0}, {}, now);
+  head.session.sequence = 0;
 }
 
 }  // namespace sonde::record

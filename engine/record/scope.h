@@ -116,6 +116,11 @@ inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const Sc
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 
+// Ends every scope of this process, innermost first, and the session last; the records go into this thread's
+// ring. The caller keeps others from recording (it holds the GIL, and the gate is closed): a scope that its own
+// thread closes at the very same moment may be recorded twice.
+void close_everything(ThreadState& thread) noexcept;
+
 // True while the handle's scope is open.
 bool is_open(const ScopeHandle& handle) noexcept;
 

@@ -98,10 +98,24 @@ class ProcessText {
       model::append_line(out_, span, marks.of(span.id));
       out_ += '\n';
     }
-    if (!process_.last_marks.empty()) out_ += "  last marks:\n";
+    last_marks();
+  }
+
+  // Those of the spans above stand behind them; the others are on scopes that were open.
+  void last_marks() {
+    bool first = true;
     for (const model::Mark& mark : process_.last_marks) {
+      const auto on_it = [&](const model::Span& span) { return span.id == mark.span_id; };
+      if (std::any_of(process_.last_spans.begin(), process_.last_spans.end(), on_it)) continue;
+      if (first) out_ += "  last marks on other scopes:\n";
+      first = false;
       out_ += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
       model::append_value(out_, mark);
+      const auto scope = std::find_if(process_.open.begin(), process_.open.end(), [&](const OpenScope& open) { return on_it(open.span); });
+      if (scope != process_.open.end()) {
+        out_ += " on ";
+        model::append_label(out_, scope->span);
+      }
       out_ += '\n';
     }
   }

@@ -5,7 +5,7 @@
 
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
-#include "engine/spool/journal_file.h"
+#include "engine/spool/commit.h"
 
 namespace sonde::session {
 
@@ -15,20 +15,24 @@ using record::OpenScope;
 
 Drainer::Drainer() : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks}, reader_(view_) {}
 
-bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
+void Drainer::begin_pass() {
   Journal& journal = Journal::instance();
-  const std::uint32_t lanes = journal.lane_count();
-  cursors_.resize(std::max<std::size_t>(cursors_.size(), lanes));
+  goals_.resize(journal.lane_count());
+  cursors_.resize(std::max(cursors_.size(), goals_.size()));
+  for (std::uint32_t i = 0; i < goals_.size(); ++i) goals_[i] = journal.lane(i).head.load(std::memory_order_acquire);
+}
+
+bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
+  bool more = false;
   const std::size_t before = batch.record_count();
-  for (std::uint32_t i = 0; i < lanes; ++i) {
+  for (std::uint32_t i = 0; i < goals_.size(); ++i) {
     const std::size_t done = batch.record_count() - before;
-    if (done >= limit) break;
     record::RingTail& cursor = cursors_[i];
     const std::uint64_t from = cursor.position;
-    reader_.read(journal.lane(i), cursor, limit - done, batch, &moved.blocks);
+    more = reader_.read(Journal::instance().lane(i), cursor, limit - std::min(limit, done), batch, &moved.blocks, goals_[i]) || more;
     if (cursor.position != from) moved.tails.emplace_back(i, cursor);
   }
-  return batch.record_count() != before;
+  return more;
 }
 
 namespace {
@@ -65,26 +69,6 @@ void Drainer::append_open(model::Batch& batch) const {
   }
 }
 
-void Drainer::close_all(model::Batch& batch) {
-  const std::size_t first = batch.spans.size();
-  append_open(batch);
-  Journal& journal = Journal::instance();
-  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
-    for_each_open(journal.lane(i), [](OpenScope& scope) { scope.flags.fetch_or(record::kSlotClosed, std::memory_order_release); });
-  }
-  record::Header& head = journal.header();
-  const std::int64_t now = base::to_wall_ns(head.anchor, base::monotonic_ns());
-  for (std::size_t i = first; i < batch.spans.size(); ++i) {
-    model::Span& span = batch.spans[i];
-    span.end_ns = std::max(now, span.start_ns);
-    // The session ends by being ended; every other scope was cut short.
-    const bool session = head.session.sequence != 0 && i == first;
-    if (!session) span.attrs = spool::join_attrs(batch.arena, span.attrs, {}, false, 0, record::ClosedBy::kShutdown);
-  }
-  head.session.sequence = 0;
-  std::reverse(batch.spans.begin() + static_cast<std::ptrdiff_t>(first), batch.spans.end());
-}
-
 void Drainer::release_blocks() {
   Journal& journal = Journal::instance();
   for (std::uint32_t i = 0; i < std::min<std::size_t>(cursors_.size(), journal.lane_count()); ++i) {
@@ -107,9 +91,10 @@ void announce_tails(const Moved& moved) {
 
 void commit(const Moved& moved) {
   Journal& journal = Journal::instance();
-  for (const auto& [lane, tail] : moved.tails) journal.lane(lane).tail = tail;
-  std::atomic_thread_fence(std::memory_order_release);
-  journal.header().pending.store(0, std::memory_order_release);
+  announce_tails(moved);
+  std::vector<Lane*> lanes;
+  for (const auto& [lane, tail] : moved.tails) lanes.push_back(&journal.lane(lane));
+  spool::commit_tails(journal.header(), lanes);
   for (const std::uint32_t block : moved.blocks) journal.free_block(block);
 }
 

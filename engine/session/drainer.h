@@ -21,15 +21,14 @@ class Drainer {
  public:
   Drainer();
 
-  // Appends up to about `limit` records; false when the rings are empty.
+  // Fixes how far collect goes: to what is recorded now. However fast others record, it comes to an end.
+  void begin_pass();
+  // Appends up to `limit` records of this pass; true when some are left.
   bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
 
   // Appends the scopes that are open now as they are, the session first. Other threads may be recording:
   // what they change at this moment is shown before or after, or left out.
   void append_open(model::Batch& batch) const;
-  // Ends them all: appends each as a closed span, innermost first, the session last, and marks the slots so
-  // that their owners find them closed. The caller keeps other recording threads away (it holds the GIL).
-  void close_all(model::Batch& batch);
 
   // Quiet, at the end of a session: drained rings give their last block back, so that the next session
   // does not start with the size this one grew to.
@@ -41,6 +40,7 @@ class Drainer {
   spool::JournalView view_;
   spool::RingReader reader_;
   std::vector<record::RingTail> cursors_;
+  std::vector<std::uint64_t> goals_;  // of this pass, a position per lane
 };
 
 // The rings up to there are done with: moves the tails, gives the blocks back.

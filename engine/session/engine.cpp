@@ -12,6 +12,7 @@ namespace sonde::session {
 struct Engine::State {
   Shared shared;
   std::shared_ptr<Session> session;
+  Counters last;      // of the session that ended
   bool fresh = true;  // nothing in memory belongs to an ended session
 };
 
@@ -65,6 +66,10 @@ void Engine::await_stop() {
 
 void Engine::finish_stop() {
   if (!state_->session) return;
+  state_->last = state_->session->counters();
+  state_->last.mode = Counters::Mode::kStopped;
+  state_->last.journal.clear();
+  state_->last.journal_bytes = 0;
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
   state_->session.reset();
@@ -76,6 +81,7 @@ void Engine::flush() {
   const std::lock_guard lock(state_->shared.lock);
   model::Batch batch;
   Moved moved;
+  state_->shared.drainer.begin_pass();
   state_->shared.drainer.collect(~std::size_t{0}, batch, moved);
   if (!state_->fresh && !batch.empty()) {
     // The first thing recorded after a session: what is shown from now on is what comes now.
@@ -100,7 +106,7 @@ void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {
 }
 
 Counters Engine::counters() const {
-  Counters all = state_->session ? state_->session->counters() : Counters();
+  Counters all = state_->session ? state_->session->counters() : state_->last;
   const record::Losses losses = record::total_losses();
   all.dropped_scopes = losses.depth;
   all.dropped_spans = losses.spans;

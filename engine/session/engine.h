@@ -54,6 +54,7 @@ class Engine {
   void read_trace(model::Batch& out);
   // Ids of the marks of one span, open or closed, as far as they are held.
   void read_mark_ids(const base::Id& span, std::vector<base::Id>& out);
+  // Of the session, or of the last one once it has ended.
   Counters counters() const;
 
  private:

@@ -6,9 +6,9 @@
 
 namespace sonde::session {
 
-void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved, bool last) {
-  if (retry() && write(created_ns, batch_id, json, moved, last)) return;
-  waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved), last});
+void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved) {
+  if (retry() && write(created_ns, batch_id, json, moved)) return;
+  waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved)});
   waiting_bytes_ += json.size();
   while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_oldest();
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
@@ -17,7 +17,7 @@ void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string
 bool Outbox::retry() {
   while (!waiting_.empty()) {
     const Waiting& oldest = waiting_.front();
-    if (!write(oldest.created_ns, oldest.batch_id, oldest.json, oldest.moved, oldest.last)) return false;
+    if (!write(oldest.created_ns, oldest.batch_id, oldest.json, oldest.moved)) return false;
     waiting_bytes_ -= oldest.json.size();
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
@@ -25,10 +25,10 @@ bool Outbox::retry() {
   return true;
 }
 
-bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved, bool last) {
+bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved) {
   record::Header& header = record::Journal::instance().header();
   announce_tails(moved);
-  spool::announce(header, batch_id, created_ns, last);
+  spool::announce(header, batch_id, created_ns, false);
   const base::Status status = directory_.write(created_ns, batch_id, json);
   if (!status.ok()) {
     header.pending.store(0, std::memory_order_release);
@@ -38,8 +38,22 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
                        directory_.path() + " writable");
     return false;
   }
-  if (!last) commit(moved);
+  commit(moved);
   return true;
+}
+
+void Outbox::skip(Moved moved) {
+  if (waiting_.empty()) return commit(moved);
+  // Committed now, it would take the records of waiting batches along. It goes with the newest of them.
+  Moved& newest = waiting_.back().moved;
+  newest.tails.insert(newest.tails.end(), moved.tails.begin(), moved.tails.end());
+  newest.blocks.insert(newest.blocks.end(), moved.blocks.begin(), moved.blocks.end());
+}
+
+void Outbox::abandon() {
+  for (const Waiting& batch : waiting_) commit(batch.moved);
+  waiting_.clear();
+  waiting_bytes_ = 0;
 }
 
 void Outbox::give_up_oldest() {

@@ -20,10 +20,14 @@ class Outbox {
 
   explicit Outbox(spool::Directory& directory) : directory_(directory) {}
 
-  // Writes the batch, or keeps it if earlier ones still wait. `last`: it holds the closed open scopes too.
-  void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved, bool last);
+  // Writes the batch, or keeps it if earlier ones still wait.
+  void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved);
   // Tries what waits, oldest first. True when nothing is left.
   bool retry();
+  // The rings moved on without anything to write (threads came and went).
+  void skip(Moved moved);
+  // Lets go of what waits: the session is over, and the journal that it leaves behind has the records.
+  void abandon();
 
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
@@ -35,9 +39,8 @@ class Outbox {
     base::Id batch_id;
     std::string json;
     Moved moved;
-    bool last;
   };
-  bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved, bool last);
+  bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved);
   void give_up_oldest();
 
   spool::Directory& directory_;

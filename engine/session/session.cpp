@@ -15,6 +15,7 @@
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
+#include "engine/record/scope.h"
 #include "engine/session/signals.h"
 #include "engine/spool/encode.h"
 #include "engine/spool/journal.h"
@@ -29,6 +30,8 @@ namespace {
 constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
+
+thread_local bool t_draining = false;
 
 std::int64_t clock_offset() { return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns()); }
 
@@ -95,8 +98,15 @@ void Session::open_root() {
 }
 
 void Session::close_scopes() {
-  const std::lock_guard lock(shared_.lock);
-  shared_.drainer.close_all(closing_);
+  record::ThreadState* thread = record::this_thread();
+  const bool was_open = record::gate_open();
+  record::close_gate();
+  if (thread != nullptr) {
+    record::close_everything(*thread);
+  } else {
+    all_written_ = false;  // no lane to be had: the scopes stay in the journal, which then stays too
+  }
+  if (was_open) record::open_gate();
 }
 
 void Session::finish() {
@@ -112,7 +122,7 @@ void Session::release() {
   if (all_written_) journal.header().clean = 1;
   // What could not be written stays where it is: the next profile() here, or an autopsy, moves it.
   journal.detach_file(all_written_);
-  commit(last_moved_);
+  if (outbox_) outbox_->abandon();
   {
     const std::lock_guard lock(shared_.lock);
     shared_.drainer.release_blocks();
@@ -123,7 +133,7 @@ void Session::release() {
 }
 
 void Session::flush() {
-  if (on_drain_thread()) return;
+  if (t_draining) return;  // a sink that flushes would wait for itself
   const std::uint64_t mine = requested_.fetch_add(1) + 1;
   Journal::instance().wake().raise();
   const std::uint64_t deadline = base::monotonic_ns() + kFlushPatienceNs;
@@ -135,6 +145,7 @@ void Session::flush() {
 
 void Session::run() noexcept {
   pthread_setname_np(pthread_self(), "sonde-drain");
+  t_draining = true;
   base::Event& wake = Journal::instance().wake();
   try {
     if (directory_) recover_dead();
@@ -145,7 +156,7 @@ void Session::run() noexcept {
     const std::uint32_t seen = wake.now();
     const std::uint64_t requested = requested_.load();
     try {
-      tick(false);
+      tick();
     } catch (const std::exception& error) {
       base::log_once(LogLevel::kWarning, "cirron.flush", "tick", std::string("a flush failed and is repeated: ") + error.what());
     }
@@ -159,7 +170,7 @@ void Session::run() noexcept {
     wake.wait(seen, options_.flush_interval_ns);
   }
   try {
-    tick(true);
+    last_tick();
   } catch (const std::exception& error) {
     all_written_ = false;
     base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick", std::string("the last flush failed: ") + error.what() + "; run sonde autopsy on the output directory");
@@ -171,7 +182,7 @@ void Session::run() noexcept {
 void Session::finish_for_signal() {
   try {
     close_scopes();
-    tick(true);
+    last_tick();
     if (all_written_) {
       Journal::instance().header().clean = 1;
       if (Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
@@ -182,14 +193,24 @@ void Session::finish_for_signal() {
   die_by_termination();
 }
 
-void Session::tick(bool last) {
-  Journal& journal = Journal::instance();
-  if (base::Status status = journal.grow(); !status.ok()) {
+// Says once that the disk refuses; memory takes over by itself.
+void Session::grow_journal() {
+  if (base::Status status = Journal::instance().grow(); !status.ok()) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "journal-grow",
                    status.text() + "; further records are kept in memory only until they are flushed: free some space");
   }
+}
+
+void Session::last_tick() {
+  tick();
+  if (outbox_ && outbox_->waiting() != 0) all_written_ = false;
+}
+
+void Session::tick() {
+  Journal& journal = Journal::instance();
+  grow_journal();
   const std::uint64_t before = batches_.load(std::memory_order_relaxed);
-  drain_batches(last);
+  drain_batches();
   if (batches_.load(std::memory_order_relaxed) == before) journal.trim();
   journal.keep_warm();
   journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
@@ -198,40 +219,36 @@ void Session::tick(bool last) {
   look_around();
 }
 
-void Session::drain_batches(bool last) {
+void Session::drain_batches() {
   if (outbox_) outbox_->retry();
-  for (;;) {
+  {
+    const std::lock_guard lock(shared_.lock);
+    shared_.drainer.begin_pass();
+  }
+  for (bool more = true; more;) {
     Moved moved;
-    const bool more = next_batch(last, moved);
+    more = next_batch(moved);
     if (!batch_.empty()) {
-      deliver(std::move(moved), last && !more);
+      deliver(std::move(moved));
+    } else if (outbox_) {
+      outbox_->skip(std::move(moved));
     } else {
       commit(moved);
     }
-    if (!more) break;
-    // Under heavy recording the room made by this batch is needed before the next tick.
-    if (base::Status status = Journal::instance().grow(); !status.ok()) continue;
+    if (more) grow_journal();  // under heavy recording there is no waiting for the next tick
   }
-  if (last && outbox_) all_written_ = outbox_->waiting() == 0;
 }
 
-// Fills batch_; false when it is the last for now.
-bool Session::next_batch(bool last, Moved& moved) {
+// Fills batch_; true when another one has to follow.
+bool Session::next_batch(Moved& moved) {
   batch_.clear();
   const std::lock_guard lock(shared_.lock);
-  shared_.drainer.collect(kRecordsPerBatch, batch_, moved);
-  const bool more = batch_.record_count() >= kRecordsPerBatch;
-  if (last && !more) {
-    for (model::Span span : closing_.spans) {
-      span.first_mark_id = span.mark_id_count = 0;
-      batch_.spans.push_back(span);
-    }
-  }
+  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch_, moved);
   shared_.memory.add(batch_);
   return more;
 }
 
-void Session::deliver(Moved moved, bool last) {
+void Session::deliver(Moved moved) {
   const record::Header& head = Journal::instance().header();
   batch_.batch_id = base::random_id();
   batch_.created_ns = std::max(base::to_wall_ns(head.anchor, base::monotonic_ns()), last_created_ns_ + 1);
@@ -241,10 +258,9 @@ void Session::deliver(Moved moved, bool last) {
     json_.clear();
     spool::encode_batch(json_, batch_);
   }
-  if (last) last_moved_ = moved;
   if (outbox_) {
-    outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved), last);
-  } else if (!last) {
+    outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved));
+  } else {
     commit(moved);
   }
   if (options_.on_batch) options_.on_batch(json_.view());

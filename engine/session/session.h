@@ -38,17 +38,18 @@ class Session {
   void release();
 
   void flush();
-  bool on_drain_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
   Counters counters() const;
 
  private:
   void open_journal();
   void open_root();
   void run() noexcept;
-  void tick(bool last);
-  void drain_batches(bool last);
-  bool next_batch(bool last, Moved& moved);
-  void deliver(Moved moved, bool last);
+  void tick();
+  void last_tick();
+  void drain_batches();
+  void grow_journal();
+  bool next_batch(Moved& moved);
+  void deliver(Moved moved);
   void emit_lines();
   void look_around();
   void recover_dead();
@@ -60,9 +61,7 @@ class Session {
   std::optional<Outbox> outbox_;
   std::thread thread_;
   model::Batch batch_;
-  model::Batch closing_;  // scopes that shutdown closed, to go with the last batch
   base::JsonWriter json_;
-  Moved last_moved_;
   bool all_written_ = true;
   std::int64_t last_created_ns_ = 0;
   std::int64_t clock_offset_ns_ = 0;

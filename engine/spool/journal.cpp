@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "engine/base/file.h"
-#include "engine/base/json_writer.h"
+#include "engine/spool/commit.h"
 #include "engine/spool/directory.h"
-#include "engine/spool/encode.h"
 #include "engine/spool/journal_file.h"
 #include "engine/spool/ring_reader.h"
 
@@ -57,6 +57,12 @@ JournalFile::~JournalFile() {
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
 }
 
+std::vector<record::Lane*> JournalFile::lanes() const {
+  std::vector<record::Lane*> found;
+  for (const Lane* lane : view().lanes()) found.push_back(const_cast<Lane*>(lane));
+  return found;
+}
+
 JournalView JournalFile::view() const {
   const auto blocks = static_cast<std::uint32_t>((bytes_ - record::kBlocksOffset) / record::kBlockBytes);
   return {memory_, std::min(blocks, reinterpret_cast<const Header*>(memory_)->block_count.load())};
@@ -91,9 +97,11 @@ bool JournalFile::try_lock() {
 
 namespace {
 
-// Whether the record that closes this scope was published before the process died.
+// Whether the record that closes this scope was published before the process died. The slot's flag says less:
+// it is set first.
 bool record_is_there(const std::vector<const Lane*>& lanes, std::uint64_t closing) {
   if (closing == 0) return false;
+  if (closing == record::kNoRecord) return true;
   const std::uint64_t position = closing & ((std::uint64_t{1} << kSequenceBits) - 1);
   for (const Lane* lane : lanes) {
     if (lane->number == closing >> kSequenceBits) return lane->head.load(std::memory_order_acquire) >= position;
@@ -111,11 +119,11 @@ void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lane
   for (std::uint32_t i = 0; i < depth; ++i) {
     alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
     const OpenScope& scope = *copy_scope(lane.stack[i], storage);
-    const bool closed = (scope.flags.load(std::memory_order_relaxed) & record::kSlotClosed) != 0;
-    if (closed || scope.sequence == 0 || record_is_there(lanes, scope.closing)) continue;
+    if (scope.sequence == 0 || record_is_there(lanes, scope.closing)) continue;
     const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
     OpenScopeView view;
     view.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset}, lane.thread_id, out.records.arena);
+    view.sequence = scope.sequence;
     view.os_thread_id = lane.os_thread_id;
     view.lane = lane.number;
     view.task = lane.state.load(std::memory_order_relaxed) == record::LaneState::kTask;
@@ -127,14 +135,16 @@ void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lane
 
 void collect_open(const JournalView& view, const RingReader& reader, JournalReport& out) {
   const Header& head = view.header();
-  if (head.session.sequence != 0) {
-    alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
+  const std::vector<const Lane*> lanes = view.lanes();
+  alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
+  const OpenScope& session = *copy_scope(head.session, storage);
+  if (session.sequence != 0 && !record_is_there(lanes, session.closing)) {
     OpenScopeView root;
-    root.span = reader.open_span(*copy_scope(head.session, storage), {head.session_text, record::kSessionTextBytes}, head.session_thread_id, out.records.arena);
+    root.span = reader.open_span(session, {head.session_text, record::kSessionTextBytes}, head.session_thread_id, out.records.arena);
+    root.sequence = session.sequence;
     root.session = true;
     out.open.push_back(root);
   }
-  const std::vector<const Lane*> lanes = view.lanes();
   for (const Lane* lane : lanes) {
     if (lane->state.load(std::memory_order_acquire) != record::LaneState::kFree) collect_lane(reader, lanes, *lane, out);
   }
@@ -162,19 +172,41 @@ void settle_last_sign(JournalReport& out) {
   for (const OpenScopeView& open : out.open) out.last_sign_ns = std::max(out.last_sign_ns, open.span.start_ns);
 }
 
+// Where reading has to begin. A batch that was announced and whose file is there is in the spool, although the
+// tails do not say so yet: its owner died, or is about to.
+class Starts {
+ public:
+  Starts(const JournalView& view, const std::string& journal) {
+    const Header& head = view.header();
+    const std::uint64_t pending = head.pending.load(std::memory_order_acquire);
+    if (pending == 0) return;
+    const std::string live = journal.substr(0, journal.rfind('/'));
+    const std::string output_dir = live.substr(0, live.rfind('/'));
+    const bool there = Directory(output_dir, 0).contains(head.pending_created_ns, head.pending_id);
+    moved_ = there || pending == kTailsOnly;
+    all_moved_ = there && pending == kLastBatch;
+  }
+  const record::RingTail& of(const Lane& lane) const { return moved_ ? lane.pending_tail : lane.tail; }
+  bool all_moved() const { return all_moved_; }
+
+ private:
+  bool moved_ = false, all_moved_ = false;
+};
+
 // One reading; false when the owner moved records to the spool meanwhile, so that they may be torn.
 bool read_once(const JournalView& view, JournalReport& out) {
   out.records.clear();
   out.open.clear();
+  const Starts starts(view, out.path);
   RingReader reader(view);
   const std::vector<const Lane*> lanes = view.lanes();
   std::vector<std::uint64_t> tails;
   for (const Lane* lane : lanes) {
-    record::RingTail cursor = lane->tail;
-    tails.push_back(cursor.position);
-    reader.read(*lane, cursor, record::kBlockBytes * std::size_t{64}, out.records, nullptr);
+    record::RingTail cursor = starts.of(*lane);
+    tails.push_back(lane->tail.position);
+    reader.read(*lane, cursor, ~std::size_t{0}, out.records, nullptr);
   }
-  collect_open(view, reader, out);
+  if (!starts.all_moved()) collect_open(view, reader, out);
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i]->tail.position != tails[i]) return false;
   }
@@ -182,18 +214,46 @@ bool read_once(const JournalView& view, JournalReport& out) {
   return true;
 }
 
+// The report outlives the mapping: names and fixed attributes, which still lie there, are copied, each once.
+void own_text(const JournalView& view, model::Batch& records) {
+  const char* const from = reinterpret_cast<const char*>(view.base);
+  const char* const to = from + record::kBlocksOffset;
+  std::unordered_map<const char*, std::string_view> copies;
+  const auto own = [&](std::string_view& text) {
+    if (text.data() < from || text.data() >= to) return;
+    const auto [place, fresh] = copies.try_emplace(text.data(), text);
+    if (fresh) place->second = records.arena.copy(text);
+    text = place->second;
+  };
+  for (model::Span& span : records.spans) {
+    own(span.name);
+    own(span.attrs);
+  }
+  for (model::Mark& mark : records.marks) own(mark.name);
+}
+
+// Rings are read one after the other; what they hold happened at the same time.
+void sort_by_time(model::Batch& records) {
+  std::stable_sort(records.spans.begin(), records.spans.end(), [](const model::Span& a, const model::Span& b) { return a.end_ns < b.end_ns; });
+  std::stable_sort(records.marks.begin(), records.marks.end(), [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
+}
+
 }  // namespace
 
 base::Status inspect_journal(const std::string& path, JournalReport& out) {
-  out = {};
-  out.path = path;
-  JournalFile file;
-  if (base::Status status = file.open(path, false); !status.ok()) return status;
-  out.alive = file.owner_alive();
   constexpr int kTries = 8;
-  for (int i = 0; i < kTries && !read_once(file.view(), out); ++i) {
+  for (int i = 0; i < kTries; ++i) {
+    out = {};
+    out.path = path;
+    JournalFile file;  // opened again each time: the owner may have made it larger
+    if (base::Status status = file.open(path, false); !status.ok()) return status;
+    out.alive = file.owner_alive();
+    const bool calm = read_once(file.view(), out);
+    own_text(file.view(), out.records);
+    describe(file.view(), out);
+    if (calm) break;
   }
-  describe(file.view(), out);
+  sort_by_time(out.records);
   settle_last_sign(out);
   return {};
 }

@@ -19,6 +19,7 @@ inline constexpr std::string_view kJournalSuffix = ".journal";
 // A scope that was open when the journal was read.
 struct OpenScopeView {
   model::Span span;  // end_ns is kNone
+  std::uint64_t sequence = 0;
   std::uint64_t os_thread_id = 0;
   std::uint32_t lane = 0;
   bool task = false;     // an asyncio task's, not a thread's
@@ -37,7 +38,7 @@ struct JournalReport {
   std::int64_t last_sign_ns = 0;  // the latest thing known to have happened: a tick, a record, a scope
   std::uint64_t lost_records = 0;
   std::vector<OpenScopeView> open;  // by lane, outermost first; the session first of all
-  model::Batch records;             // closed but not yet in the spool, in the order they were closed
+  model::Batch records;             // closed but not yet in the spool, by the time they ended
   std::uint64_t damaged = 0;        // records or chains that could not be read
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/base/file.h"
 #include "engine/base/status.h"
@@ -18,6 +19,7 @@ class JournalFile {
   ~JournalFile();
   base::Status open(const std::string& path, bool writable);
   JournalView view() const;
+  std::vector<record::Lane*> lanes() const;  // to write to: opened writable
   record::Header& header() { return *reinterpret_cast<record::Header*>(memory_); }
   bool gone() const;         // another process has removed it meanwhile
   bool owner_alive() const;  // asks without locking

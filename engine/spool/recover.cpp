@@ -2,11 +2,13 @@
 // before its file is written (Header::pending): whoever finds an announcement looks whether the file is
 // there, and so knows whether the batch has to be written again. The announcement of the last batch,
 // the one with the open scopes, is 2: with that file in place only the journal is left to remove.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/clock.h"
 #include "engine/base/json_writer.h"
 #include "engine/spool/commit.h"
 #include "engine/spool/directory.h"
@@ -24,66 +26,65 @@ class Recoverer {
   Recoverer(JournalFile& file, Directory& spool, Recovery& result) : file_(file), spool_(spool), result_(result), reader_(file.view()) {}
 
   base::Status run() {
-    if (settle_announcement(file_.header(), file_.view(), spool_) == Announcement::kAllMoved) return {};
-    const auto lanes = file_.view().lanes();
-    std::int64_t last_sign = 0;
+    const std::vector<record::Lane*> lanes = file_.lanes();
+    if (settle_announcement(file_.header(), lanes, spool_) == Announcement::kAllMoved) return {};
     for (bool more = true; more;) {
       more = false;
-      for (const record::Lane* lane : lanes) {
+      for (record::Lane* lane : lanes) {
+        const std::size_t room = kRecordsPerBatch - std::min(kRecordsPerBatch, batch_.record_count());
         record::RingTail cursor = lane->tail;
-        reader_.read(*lane, cursor, kRecordsPerBatch, batch_, nullptr);
-        const_cast<record::Lane*>(lane)->pending_tail = cursor;
-        more = more || cursor.position < lane->head.load();
+        more = reader_.read(*lane, cursor, room, batch_, nullptr) || more;
+        lane->pending_tail = cursor;
       }
-      for (const model::Span& span : batch_.spans) last_sign = std::max(last_sign, span.end_ns);
-      for (const model::Mark& mark : batch_.marks) last_sign = std::max(last_sign, mark.ts_ns);
-      count();
-      if (!more) add_open_scopes(last_sign);
+      for (const model::Span& span : batch_.spans) last_sign_ = std::max(last_sign_, span.end_ns);
+      for (const model::Mark& mark : batch_.marks) last_sign_ = std::max(last_sign_, mark.ts_ns);
+      const std::uint64_t open = more ? 0 : add_open_scopes();
       if (base::Status status = write(!more); !status.ok()) return status;
+      if (more) commit_tails(file_.header(), lanes);
+      result_.spans += batch_.spans.size() - open;
+      result_.marks += batch_.marks.size();
+      result_.open_scopes += open;
+      batch_.clear();
     }
     return {};
   }
 
  private:
-  void count() {
-    result_.spans += batch_.spans.size();
-    result_.marks += batch_.marks.size();
-  }
-
-  void add_open_scopes(std::int64_t last_sign) {
+  std::uint64_t add_open_scopes() {
     JournalReport report;
     describe(file_.view(), report);
     collect_open(file_.view(), reader_, report);
-    last_sign = std::max(last_sign, report.last_sign_ns);
-    for (const OpenScopeView& open : report.open) last_sign = std::max(last_sign, open.span.start_ns);
+    last_sign_ = std::max(last_sign_, report.last_sign_ns);
+    for (const OpenScopeView& open : report.open) last_sign_ = std::max(last_sign_, open.span.start_ns);
     // Innermost first, as they would have closed.
     for (auto it = report.open.rbegin(); it != report.open.rend(); ++it) {
       model::Span span = it->span;
       span.name = batch_.arena.copy(span.name);
       span.attrs = join_attrs(batch_.arena, span.attrs, {}, false, 0, record::ClosedBy::kDeath);
-      span.end_ns = last_sign;
+      span.end_ns = last_sign_;
+      // Those of its marks that were still in the journal; each mark names its span anyway.
+      span.first_mark_id = static_cast<std::uint32_t>(batch_.mark_ids.size());
+      span.mark_id_count = reader_.mark_lists().take(it->sequence, file_.header().key, batch_.mark_ids);
       batch_.spans.push_back(span);
-      ++result_.open_scopes;
     }
+    return report.open.size();
   }
 
   base::Status write(bool last) {
-    if (!batch_.empty()) {
-      const record::Header& head = file_.header();
-      batch_.batch_id = base::random_id();
-      batch_.created_ns = std::max(base::wall_clock_ns(), head.anchor.wall_ns);
-      base::JsonWriter json;
-      encode_batch(json, batch_);
-      announce(file_.header(), batch_.batch_id, batch_.created_ns, last);
-      if (base::Status status = spool_.write(batch_.created_ns, batch_.batch_id, json.view()); !status.ok()) {
-        file_.header().pending.store(0);
-        return status;
-      }
+    if (batch_.empty()) return {};
+    record::Header& head = file_.header();
+    batch_.batch_id = base::random_id();
+    batch_.created_ns = std::max(base::wall_clock_ns(), head.anchor.wall_ns);
+    base::JsonWriter json;
+    encode_batch(json, batch_);
+    announce(head, batch_.batch_id, batch_.created_ns, last);
+    base::Status status = spool_.write(batch_.created_ns, batch_.batch_id, json.view());
+    if (status.ok()) {
       result_.files.push_back(batch_file_name(batch_.created_ns, batch_.batch_id));
+    } else {
+      head.pending.store(0);
     }
-    if (!last) commit_tails(file_.header(), file_.view());
-    batch_.clear();
-    return {};
+    return status;
   }
 
   JournalFile& file_;
@@ -91,6 +92,7 @@ class Recoverer {
   Recovery& result_;
   RingReader reader_;
   model::Batch batch_;
+  std::int64_t last_sign_ = 0;
 };
 
 void recover_one(const std::string& path, Directory& spool, Recovery& result) {
@@ -114,6 +116,19 @@ void recover_one(const std::string& path, Directory& spool, Recovery& result) {
   ++result.journals;
 }
 
+// A process that died while it made its journal leaves a file that never got its name.
+void remove_unborn(const std::string& live) {
+  constexpr std::int64_t kStaleSeconds = 600;
+  std::vector<std::string> names;
+  if (!base::list_directory(live, std::string(kJournalSuffix) + ".tmp", names).ok()) return;
+  for (const std::string& name : names) {
+    const std::string path = base::join_path(live, name);
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0 || base::wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec < kStaleSeconds) continue;
+    ::unlink(path.c_str());
+  }
+}
+
 }  // namespace
 
 Recovery recover_directory(const std::string& output_dir) {
@@ -126,6 +141,7 @@ Recovery recover_directory(const std::string& output_dir) {
   }
   Directory spool(output_dir, ~std::uint64_t{0});
   for (const std::string& name : names) recover_one(base::join_path(live, name), spool, result);
+  remove_unborn(live);
   return result;
 }
 

@@ -24,7 +24,9 @@ thread_local bool t_full_warned = false;
 void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
-  warn_user("mark buffer full: marks are recorded faster than they can be written and the newest are dropped; see mark_drop_count in health()");
+  warn_user(
+      "mark buffer full: marks come faster than they are written, or nothing reads them because profile() was not called; the newest are "
+      "dropped and counted, see mark_drop_count in health() of a session");
 }
 
 bool set_int(record::MarkValue& mark, PyObject* value, Ref& digits) {

@@ -343,8 +343,13 @@ struct Doorway {
 
 PyObject* pass(PyObject* scope, bool exit) { return exit ? scope_exit(scope) : scope_enter(scope); }
 
-PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyObject*) {
-  return pass(self, PyVectorcall_NARGS(flagged) != 0);
+PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyObject* keys) {
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged);
+  if ((count != 0 && count != 3) || keys != nullptr) [[unlikely]] {
+    PyErr_SetString(PyExc_TypeError, "a scope is a context manager: use `with scope(...):`, it is no decorator");
+    return nullptr;
+  }
+  return pass(self, count == 3);
 }
 
 PyObject* call_doorway(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject*) {

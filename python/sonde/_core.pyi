@@ -4,10 +4,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar, final
 
 _T = TypeVar("_T")
 
+@final
 class scope:
     """A named region: context manager and live span in one.
 
@@ -16,7 +17,9 @@ class scope:
     never swallows an exception. A scope object may be used again, also inside itself.
     """
 
-    def __init__(self, name: str, index: int | None = None, **attrs: object) -> None: ...
+    def __new__(cls, name: str, index: int | None = None, **attrs: object) -> Self: ...
+    def __call__(self, *exc: object) -> object:
+        """How ``with`` enters and leaves; not for programs."""
     def __enter__(self) -> scope | None: ...
     def __exit__(
         self,
@@ -58,16 +61,19 @@ class scope:
     def marks(self) -> list[str]:
         """Ids of the marks made on this span so far."""
 
+@final
 class epochs(Generic[_T], Iterator[_T]):
     """Yields the items of ``iterable`` unchanged, each in a scope ``epoch[0]``, ``epoch[1]``..."""
 
-    def __init__(self, iterable: Iterable[_T]) -> None: ...
+    def __new__(cls, iterable: Iterable[_T]) -> Self: ...
     def __iter__(self) -> epochs[_T]: ...
     def __next__(self) -> _T: ...
     def __len__(self) -> int: ...
+    def __length_hint__(self) -> int: ...
     def close(self) -> None:
         """Closes the scope of the current item and ends the iteration."""
 
+@final
 class batches(Generic[_T], Iterator[_T]):
     """Yields the items of ``iterable`` unchanged, each in a scope ``batch[0]``, ``batch[1]``...
 
@@ -75,12 +81,19 @@ class batches(Generic[_T], Iterator[_T]):
     nanoseconds spent waiting for it.
     """
 
-    def __init__(self, iterable: Iterable[_T]) -> None: ...
+    def __new__(cls, iterable: Iterable[_T]) -> Self: ...
     def __iter__(self) -> batches[_T]: ...
     def __next__(self) -> _T: ...
     def __len__(self) -> int: ...
+    def __length_hint__(self) -> int: ...
     def close(self) -> None:
         """Closes the scope of the current item and ends the iteration."""
+
+class ArrowTable:
+    """Spans as an Arrow table, for readers of the Arrow C stream; may be read repeatedly."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 def mark(name: str, value: object, *, kind: str = "point", **attrs: object) -> None:
     """Attaches a value to the innermost open scope, or to the session when none is open.
@@ -140,8 +153,8 @@ def trace_json(name: str | None, last: int | None) -> str:
 def trace_columns(name: str | None, last: int | None) -> dict[str, object]:
     """One column per field, one entry per span."""
 
-def trace_arrow(name: str | None, last: int | None) -> object:
-    """The same as an object with ``__arrow_c_stream__``."""
+def trace_arrow(name: str | None, last: int | None) -> ArrowTable:
+    """The same for readers of Arrow."""
 
 def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
     """Where the engine's messages go: level as in ``logging``, logger name, text."""

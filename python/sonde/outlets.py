@@ -31,8 +31,7 @@ def print_lines(lines: list[str]) -> None:
     """One line per closed span on the standard output of this moment, one write per batch."""
     stream = sys.stdout
     if stream is not None:
-        stream.write("\n".join(lines) + "\n")
-        stream.flush()
+        write_whole(stream, "\n".join(lines) + "\n", getattr(stream, "encoding", None) or "utf-8")
 
 
 LINE_OUTLETS: dict[str, LineOutlet] = {"log": log_lines, "stdout": print_lines}
@@ -68,7 +67,21 @@ def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], Non
     def send(batch: str) -> None:
         if stream is None:
             raise OSError("this process has no standard output for the event stream")
-        stream.write(f"{head}{batch}}}\n")
-        stream.flush()
+        write_whole(stream, f"{head}{batch}}}\n", "utf-8")
 
     return send
+
+
+def write_whole(stream: TextIO, text: str, encoding: str) -> None:
+    """Writes lines that no print() of another thread can break in two.
+
+    The text layer of a stream hands on half lines when much is written at once, so this goes below
+    it where there is a below. A character the encoding lacks costs itself, not the batch.
+    """
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        stream.write(text)
+    else:
+        stream.flush()
+        buffer.write(text.encode(encoding, "backslashreplace"))
+    stream.flush()

@@ -38,7 +38,7 @@ class TraceText:
 def trace(format: str, name: str | None, last: int | None) -> Any:
     """Spans of the current session, closed and open, in one of ``FORMATS``."""
     if format == "tree":
-        text = TraceText(_core.trace_text(name, last))
+        text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
         if in_notebook():
             return text
         print(text)

@@ -23,6 +23,9 @@ def fresh_process(tmp_path, monkeypatch):
     workdir.mkdir()
     monkeypatch.chdir(workdir)
     ci.shutdown()
+    # What earlier tests recorded without a session goes with this one, not with the test's.
+    ci.profile(output="none")
+    ci.shutdown()
     monkeypatch.setattr("cirron.instance._default", None)
     yield
     ci.shutdown()
@@ -43,10 +46,14 @@ def spool_dir(workdir):
 @pytest.fixture
 def session():
     """A session with the default output and no tick of its own during the test."""
-    return ci.profile(flush_interval=3600)
+    handle = ci.profile(flush_interval=3600)
+    ci.flush()  # the drain thread looks once when it starts
+    return handle
 
 
 @pytest.fixture
 def memory():
     """A session that keeps everything in memory."""
-    return ci.profile(output="none", flush_interval=3600)
+    handle = ci.profile(output="none", flush_interval=3600)
+    ci.flush()
+    return handle

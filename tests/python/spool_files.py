@@ -27,6 +27,13 @@ def strict_json(text):
     return json.loads(text, parse_constant=refuse)
 
 
+def group(items, key):
+    found = {}
+    for item in items:
+        found.setdefault(item[key], []).append(item)
+    return found
+
+
 class Spool:
     """All batches of a directory, oldest first."""
 
@@ -36,6 +43,8 @@ class Spool:
         self.spans = [span for batch in self.batches for span in batch["spans"]]
         self.marks = [mark for batch in self.batches for mark in batch["marks"]]
         self.by_id = {span["id"]: span for span in self.spans}
+        self.by_name = group(self.spans, "name")
+        self.marks_by_span = group(self.marks, "span_id")
         self.check()
 
     def check(self):
@@ -62,14 +71,14 @@ class Spool:
         return [span["name"] for span in self.spans]
 
     def named(self, name):
-        return [span for span in self.spans if span["name"] == name]
+        return self.by_name.get(name, [])
 
     def one(self, name):
         (span,) = self.named(name)
         return span
 
     def marks_of(self, span):
-        return [mark for mark in self.marks if mark["span_id"] == span["id"]]
+        return self.marks_by_span.get(span["id"], [])
 
     def mark(self, name):
         (mark,) = [mark for mark in self.marks if mark["name"] == name]

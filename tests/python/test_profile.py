@@ -242,13 +242,14 @@ def test_config_is_readable_when_profiling_is_off():
 def test_disabled_records_nothing(workdir):
     handle = ci.profile(enabled=False)
     assert handle.enabled is False
+    before = ci.trace(format="dict")
     with ci.scope("x"):
         ci.mark("m", 1)
     for _ in ci.epochs(range(3)):
         for _ in ci.batches(range(3)):
             pass
     ci.flush()
-    assert ci.trace(format="dict") == {"roots": [], "span_count": 0}
+    assert ci.trace(format="dict") == before
     assert list(workdir.iterdir()) == []
 
 

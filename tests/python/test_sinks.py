@@ -8,6 +8,7 @@ import threading
 
 import cirron as ci
 import pytest
+from child_process import run_python
 from spool_files import Spool
 
 LINE = re.compile(r"\[cirron\] epoch\[0\] - \d+us \{epoch_loss=0\.5234\}")
@@ -103,6 +104,20 @@ def test_stdout_is_written_once_per_batch(monkeypatch):
     monkeypatch.undo()
     assert [call[0] for call in calls] == ["write", "flush"]
     assert calls[0][1].count("\n") == 50
+
+
+def test_stdout_that_cannot_show_a_character():
+    done = run_python(
+        """
+        import cirron as ci
+        ci.profile(output="stdout")
+        with ci.scope("日本"):
+            pass
+        """,
+        env={"PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stdout.startswith("[cirron] \\u65e5\\u672c - ")
+    assert done.stderr == ""
 
 
 def test_none_writes_nothing(workdir, capsys, records):

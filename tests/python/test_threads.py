@@ -117,7 +117,7 @@ def test_recording_while_sessions_come_and_go(tmp_path):
 
     def work():
         try:
-            while not stop.is_set():
+            while not stop.wait(0.0001):
                 with ci.scope("outer", a=1), ci.scope("inner"):
                     ci.mark("n", 1)
         except BaseException as error:
@@ -140,6 +140,37 @@ def test_recording_while_sessions_come_and_go(tmp_path):
     for number in range(20):
         spool = Spool(tmp_path / str(number) / "spool")
         assert len(spool.named("cirron.session")) == 1
+
+
+def test_flush_and_shutdown_end_while_threads_record_flat_out(tmp_path):
+    """What is recorded after the call is for the next one: nobody may drain for ever."""
+    done = run_python(
+        """
+        import sys, threading, time
+        import cirron as ci
+        stop = threading.Event()
+        def work():
+            while not stop.is_set():
+                with ci.scope("outer"), ci.scope("inner"):
+                    ci.mark("n", 1)
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads: thread.start()
+        longest = 0
+        for number in range(5):
+            ci.profile(path=f"{sys.argv[1]}/{number}", flush_interval=0.005)
+            time.sleep(0.02)
+            for call in (ci.flush, ci.flush, ci.shutdown):
+                start = time.monotonic()
+                call()
+                longest = max(longest, time.monotonic() - start)
+        stop.set()
+        for thread in threads: thread.join()
+        print(longest)
+        """,
+        tmp_path,
+        flags=["-W", "ignore"],
+    )
+    assert float(done.stdout) < 4.0
 
 
 def test_flush_health_and_trace_from_many_threads(session, spool_dir):

@@ -53,7 +53,9 @@ def test_event_lines_are_compact_and_are_what_the_spool_has(workdir):
     assert [event["payload"] for event in found] == spool.batches
     for line in done.stdout.splitlines():
         if line.startswith("{"):
-            assert line == json.dumps(json.loads(line), separators=(",", ":"))
+            assert line == json.dumps(
+                json.loads(line), separators=(",", ":"), ensure_ascii="ü" not in line
+            )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,19 @@ def test_no_standard_output_at_all(workdir):
     assert Spool(workdir / ".cirron/spool").one("x")
 
 
+def test_event_stream_does_not_depend_on_the_encoding_of_the_output():
+    done = run_python(
+        """
+        import cirron as ci
+        ci.profile(output="none")
+        with ci.scope("日本"):
+            pass
+        """,
+        env={"CIRRON_RUN_ID": "r", "PYTHONIOENCODING": "ascii"},
+    )
+    assert "日本" in [span["name"] for e in events(done.stdout) for span in e["payload"]["spans"]]
+
+
 def test_pipeline_without_run_id_is_no_stream():
     _, found = run(
         "assert ci.health()['transport'] == 'FileOnlyTransport'",
@@ -162,7 +177,8 @@ def test_lines_of_the_program_and_events_do_not_mix(workdir):
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         """,
-        env={"CIRRON_RUN_ID": "r"},
+        # Unbuffered, print() hands out half lines: then even its own lines mix.
+        env={"CIRRON_RUN_ID": "r", "PYTHONUNBUFFERED": ""},
     )
     found = events(done.stdout)
     assert sum(span["name"] == "x" for e in found for span in e["payload"]["spans"]) == 1200

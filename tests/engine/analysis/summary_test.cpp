@@ -110,6 +110,7 @@ TEST(Summary, OpenSpansGiveThePlaceButNoTime) {
   EXPECT_EQ(node.count, 0u);
   EXPECT_EQ(node.min_ns, 0);
   EXPECT_EQ(node.children.at(0).name, "step");
+  EXPECT_DOUBLE_EQ(node.children.at(0).share_of_parent, 1.0) << "of what is known so far";
 }
 
 TEST(Summary, RanksApart) {

@@ -309,12 +309,14 @@ TEST(Journal, AttachAndDetachUnderLoad) {
     open_gate();
     RingTap tap;
     std::atomic<bool> stop{false};
-    std::atomic<std::uint64_t> closed{0};
+    std::atomic<std::uint64_t> opened{0};
     std::thread worker([&] {
       while (!stop.load()) {
         std::thread([&] {
           for (int i = 0; i < 20; ++i) {
-            if (testing::close(testing::open("work"))) closed.fetch_add(1);
+            const ScopeHandle scope = testing::open("work");
+            if (scope) opened.fetch_add(1);
+            testing::close(scope);  // or the thread's end does it, should the gate be closed
           }
         }).join();
       }
@@ -329,7 +331,7 @@ TEST(Journal, AttachAndDetachUnderLoad) {
     worker.join();
     const model::Batch batch = tap.take();
     EXPECT_EQ(tap.damaged(), 0u);
-    EXPECT_EQ(batch.spans.size() + total_losses().spans, closed.load());
+    EXPECT_EQ(batch.spans.size() + total_losses().spans, opened.load());
   });
 }
 

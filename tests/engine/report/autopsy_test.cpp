@@ -35,8 +35,8 @@ ProcessState dead_process() {
                   {forward, 77, 1, false, false},
                   {at(span(4, 1, "serve", 0, 0), 40), 0, 5, true, false}};
   process.last_spans = {at(span(5, 2, "data_load", 0, 0), 97, 98)};
-  process.last_marks = {mark(1, 5, "loss", 0.5)};
-  process.last_marks[0].ts_ns = kStart + 97 * kSecond;
+  process.last_marks = {mark(1, 5, "loss", 0.5), mark(2, 2, "lr", 0.25)};
+  process.last_marks[1].ts_ns = kStart + 97 * kSecond;
   process.unflushed_spans = 3;
   process.unflushed_marks = 1;
   return process;
@@ -78,8 +78,8 @@ TEST(AutopsyText, ADeadProcessAndItsRecovery) {
             "      serve - open for 1m 00s\n"
             "  last closed spans, the newest at the end:\n"
             "    2026-11-15 07:44:33.000 UTC  data_load - 1.00s {loss=0.5000}\n"
-            "  last marks:\n"
-            "    2026-11-15 07:44:32.000 UTC  loss=0.5000\n"
+            "  last marks on other scopes:\n"
+            "    2026-11-15 07:44:32.000 UTC  lr=0.2500 on epoch[3]\n"
             "  not yet in the spool: 3 spans, 1 mark\n"
             "\n"
             "moved into the spool: 3 spans, 1 mark and 4 scopes that had been open, out of 1 journal\n"

@@ -23,11 +23,14 @@ TEST(JsonText, UndoesEscapes) {
 TEST(JsonText, LoneSurrogatesComeBackAsWritten) {
   EXPECT_EQ(unescaped(R"(\ud800)"), "\xED\xA0\x80");
   EXPECT_EQ(unescaped(R"(\ude80x)"), "\xED\xBA\x80x");
-  EXPECT_EQ(unescaped(R"(\ud83d\u0041)"), "\xED\xA0\xBD" "A");
+  EXPECT_EQ(unescaped(R"(\ud83d\u0041)"),
+            "\xED\xA0\xBD"
+            "A");
 }
 
 TEST(JsonText, RefusesIllegalEscapes) {
-  for (const char* body : {"\\", "\\x", "\\u12", "\\u12g4", "ab\\"}) EXPECT_EQ(unescaped(body), "refused") << body;
+  for (const char* body : {"\\", "\\x", "\\u12", "\\u12g4", "ab\\"})
+    EXPECT_EQ(unescaped(body), "refused") << body;
 }
 
 TEST(JsonText, WriterAndReaderAgree) {
@@ -55,16 +58,19 @@ TEST(JsonText, Numbers) {
   EXPECT_EQ(real, __builtin_inf());
   EXPECT_TRUE(parse_real("1e-999", real));
   EXPECT_EQ(real, 0);
-  for (const char* token : {"", "NaN", "inf", "1.", ".5", "01", "0x1", "1e", "-"}) EXPECT_FALSE(parse_real(token, real)) << token;
+  for (const char* token : {"", "NaN", "inf", "1.", ".5", "01", "0x1", "1e", "-"})
+    EXPECT_FALSE(parse_real(token, real)) << token;
 }
 
 TEST(JsonText, ChecksObjects) {
-  for (const char* text : {"{}", " { } ", R"({"a":1})", R"({"a":[1,2,{"b":null}],"c":"\u00e9","d":-0.5e+3})"}) {
+  for (const char* text :
+       {"{}", " { } ", R"({"a":1})", R"({"a":[1,2,{"b":null}],"c":"\u00e9","d":-0.5e+3})"}) {
     EXPECT_TRUE(is_legal_object(text)) << text;
   }
-  for (const char* text : {"", "[]", "1", "{", "}", R"({"a"})", R"({"a":})", R"({"a":1,})", R"({,})", R"({"a":NaN})",
-                           R"({"a":01})", R"({"a":tru})", "{\"a\":\"\n\"}", R"({"a":"\x"})", R"({"a":[1})", "{} {}",
-                           R"({a:1})", R"({"a":"b)"}) {
+  for (const char* text :
+       {"", "[]", "1", "{", "}", R"({"a"})", R"({"a":})", R"({"a":1,})", R"({,})", R"({"a":NaN})",
+        R"({"a":01})", R"({"a":tru})", "{\"a\":\"\n\"}", R"({"a":"\x"})", R"({"a":[1})", "{} {}",
+        R"({a:1})", R"({"a":"b)"}) {
     EXPECT_FALSE(is_legal_object(text)) << text;
   }
 }
@@ -85,7 +91,8 @@ TEST(JsonText, ForeignIdsAreStable) {
 
 TEST(JsonText, QuotesBareNonFiniteNumbers) {
   std::string out;
-  EXPECT_TRUE(quote_non_finite(R"({"a":NaN,"NaN":-Infinity,"b":[Infinity,"Infinity \" NaN"]})", out));
+  EXPECT_TRUE(
+      quote_non_finite(R"({"a":NaN,"NaN":-Infinity,"b":[Infinity,"Infinity \" NaN"]})", out));
   EXPECT_EQ(out, R"({"a":"NaN","NaN":"-Infinity","b":["Infinity","Infinity \" NaN"]})");
   EXPECT_FALSE(quote_non_finite(R"({"NaN":1})", out));
   EXPECT_FALSE(quote_non_finite("\"NaN", out)) << "a string that does not end";

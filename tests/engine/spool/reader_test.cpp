@@ -18,19 +18,23 @@ using sonde::testing::TempDir;
 
 const std::string kReference = std::string(SONDE_SOURCE_DIR) + "/tests/data/reference-spool";
 
-std::string batch_with(std::string_view spans, std::string_view marks = "", std::string_view snapshots = "") {
+std::string batch_with(std::string_view spans, std::string_view marks = "",
+                       std::string_view snapshots = "") {
   return R"({"schema_version":1,"sdk_version":"0.1.0","batch_id":"e4ca68247eb2421d8508eb912844eadb","created_ns":42,"spans":[)" +
-         std::string(spans) + R"(],"marks":[)" + std::string(marks) + R"(],"snapshots":[)" + std::string(snapshots) + "]}";
+         std::string(spans) + R"(],"marks":[)" + std::string(marks) + R"(],"snapshots":[)" +
+         std::string(snapshots) + "]}";
 }
 
 std::string mark_with(std::string_view type, std::string_view value) {
-  return R"({"id":"m","span_id":"s","name":"x","value_type":")" + std::string(type) + R"(","value":)" + std::string(value) +
-         R"(,"attrs":{},"ts_ns":5,"kind":"point"})";
+  return R"({"id":"m","span_id":"s","name":"x","value_type":")" + std::string(type) +
+         R"(","value":)" + std::string(value) + R"(,"attrs":{},"ts_ns":5,"kind":"point"})";
 }
 
 class ReaderTest : public ::testing::Test {
  protected:
-  base::Status read(std::string_view text, Detail detail = Detail::kAll) { return reader_.read_text(text, batch_, detail); }
+  base::Status read(std::string_view text, Detail detail = Detail::kAll) {
+    return reader_.read_text(text, batch_, detail);
+  }
   Reader reader_;
   model::Batch batch_;
 };
@@ -48,17 +52,24 @@ TEST_F(ReaderTest, ReadsTheReferencesSpool) {
       for (const model::Span& span : batch_.spans) ++spans[std::string(span.name)];
       for (const model::Mark& mark : batch_.marks) ++marks[std::string(mark.name)];
     }
-    EXPECT_EQ(spans, (std::map<std::string, int>{
-                         {"epoch", 2}, {"batch", 6}, {"augment", 6}, {"thread_scope", 1}, {"cirron.session", 1}}));
+    EXPECT_EQ(spans, (std::map<std::string, int>{{"epoch", 2},
+                                                 {"batch", 6},
+                                                 {"augment", 6},
+                                                 {"thread_scope", 1},
+                                                 {"cirron.session", 1}}));
   }
   EXPECT_EQ(marks["epoch_loss"], 2);
   EXPECT_EQ(marks["phase"], 6);
 }
 
 TEST_F(ReaderTest, ReadsEveryFieldOfASpan) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"f9ceaecd24aee6d833a7bc45d46c835b","name":"b\u00e9","parent_id":"e4c5dac94a466b438cb97161190ec132",
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              R"({"id":"f9ceaecd24aee6d833a7bc45d46c835b","name":"b\u00e9","parent_id":"e4c5dac94a466b438cb97161190ec132",
       "index":-3,"start_ns":10,"end_ns":30,"cpu_ns":1,"gpu_ns":2,"memory_peak_bytes":3,"thread_id":18446744073709551615,
-      "pid":5,"rank":6,"attrs": {"k":[1, "x"]} ,"mark_ids":["00000000000000000000000000000001"]})")).ok());
+      "pid":5,"rank":6,"attrs": {"k":[1, "x"]} ,"mark_ids":["00000000000000000000000000000001"]})"))
+          .ok());
   EXPECT_EQ(batch_.created_ns, 42);
   EXPECT_EQ(batch_.sdk_version, "0.1.0");
   EXPECT_EQ(batch_.batch_id.hi, 0xe4ca68247eb2421du);
@@ -82,8 +93,12 @@ TEST_F(ReaderTest, ReadsEveryFieldOfASpan) {
 }
 
 TEST_F(ReaderTest, NullsAreNone) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"a","name":"","parent_id":null,"index":null,"start_ns":1,"end_ns":null,"cpu_ns":null,
-      "gpu_ns":null,"memory_peak_bytes":null,"thread_id":1,"pid":1,"rank":0,"attrs":{},"mark_ids":[]})")).ok());
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              R"({"id":"a","name":"","parent_id":null,"index":null,"start_ns":1,"end_ns":null,"cpu_ns":null,
+      "gpu_ns":null,"memory_peak_bytes":null,"thread_id":1,"pid":1,"rank":0,"attrs":{},"mark_ids":[]})"))
+          .ok());
   const model::Span& span = batch_.spans.at(0);
   EXPECT_FALSE(span.parent_id);
   EXPECT_TRUE(span.open());
@@ -94,8 +109,11 @@ TEST_F(ReaderTest, NullsAreNone) {
 }
 
 TEST_F(ReaderTest, AnyOrderOfKeysAndUnknownKeys) {
-  ASSERT_TRUE(read(R"({"new":{"deep":[1,{"id":"no"}]},"spans":[{"rank":2,"later":"x","end_ns":9,"start_ns":4,"extra":[[]],
-      "name":"n","id":"a"}],"marks":[{"value":1.5,"kind":"summary","name":"m","id":"b","value_type":"float"}],"schema_version":1})").ok());
+  ASSERT_TRUE(
+      read(
+          R"({"new":{"deep":[1,{"id":"no"}]},"spans":[{"rank":2,"later":"x","end_ns":9,"start_ns":4,"extra":[[]],
+      "name":"n","id":"a"}],"marks":[{"value":1.5,"kind":"summary","name":"m","id":"b","value_type":"float"}],"schema_version":1})")
+          .ok());
   EXPECT_EQ(batch_.spans.at(0).rank, 2);
   EXPECT_EQ(batch_.spans.at(0).duration_ns(), 5);
   EXPECT_TRUE(batch_.marks.at(0).summary);
@@ -103,8 +121,10 @@ TEST_F(ReaderTest, AnyOrderOfKeysAndUnknownKeys) {
 }
 
 TEST_F(ReaderTest, MarkValues) {
-  ASSERT_TRUE(read(batch_with("", mark_with("float", "0.25") + "," + mark_with("int", "-7") + "," + mark_with("string", "\"t\\n\"") +
-                                      "," + mark_with("bool", "true") + "," + mark_with("float", "3"))).ok());
+  ASSERT_TRUE(read(batch_with("", mark_with("float", "0.25") + "," + mark_with("int", "-7") + "," +
+                                      mark_with("string", "\"t\\n\"") + "," +
+                                      mark_with("bool", "true") + "," + mark_with("float", "3")))
+                  .ok());
   EXPECT_EQ(batch_.marks[0].real, 0.25);
   EXPECT_EQ(batch_.marks[1].type, model::ValueType::kInt);
   EXPECT_EQ(batch_.marks[1].integer, -7);
@@ -123,7 +143,8 @@ TEST_F(ReaderTest, AnIntegerBeyond64BitsKeepsItsDigits) {
 }
 
 TEST_F(ReaderTest, NonFiniteFloatsAsStringsAndBare) {
-  for (const auto& [nan, inf] : {std::pair("\"NaN\"", "\"-Infinity\""), std::pair("NaN", "-Infinity")}) {
+  for (const auto& [nan, inf] :
+       {std::pair("\"NaN\"", "\"-Infinity\""), std::pair("NaN", "-Infinity")}) {
     ASSERT_TRUE(read(batch_with("", mark_with("float", nan) + "," + mark_with("float", inf))).ok());
     EXPECT_TRUE(std::isnan(batch_.marks[0].real));
     EXPECT_EQ(batch_.marks[1].real, -std::numeric_limits<double>::infinity());
@@ -133,25 +154,40 @@ TEST_F(ReaderTest, NonFiniteFloatsAsStringsAndBare) {
 }
 
 TEST_F(ReaderTest, BareNonFiniteNumbersInsideAttributesAndSnapshots) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"a","name":"n","start_ns":1,"end_ns":2,"attrs":{"lr":NaN}})", "",
-                              R"({"id":"q","span_id":"a","stats":{"mean":-Infinity}})")).ok());
+  ASSERT_TRUE(read(batch_with(R"({"id":"a","name":"n","start_ns":1,"end_ns":2,"attrs":{"lr":NaN}})",
+                              "", R"({"id":"q","span_id":"a","stats":{"mean":-Infinity}})"))
+                  .ok());
   EXPECT_EQ(batch_.spans.at(0).attrs, R"("lr":"NaN")");
-  EXPECT_EQ(batch_.snapshots.at(0).json, R"({"id":"q","span_id":"a","stats":{"mean":"-Infinity"}})");
+  EXPECT_EQ(batch_.snapshots.at(0).json,
+            R"({"id":"q","span_id":"a","stats":{"mean":"-Infinity"}})");
   EXPECT_EQ(batch_.snapshots.at(0).span_id, batch_.spans.at(0).id);
 }
 
 TEST_F(ReaderTest, TheSpanOfAMarkMayBeRoot) {
-  ASSERT_TRUE(read(batch_with("", R"({"id":"m","span_id":"root","name":"x","value_type":"int","value":1,"attrs":{},"ts_ns":1,"kind":"point"})")).ok());
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              "",
+              R"({"id":"m","span_id":"root","name":"x","value_type":"int","value":1,"attrs":{},"ts_ns":1,"kind":"point"})"))
+          .ok());
   EXPECT_FALSE(batch_.marks.at(0).span_id);
 }
 
 TEST_F(ReaderTest, ForeignIdsStillFindEachOther) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"span-2","name":"c","parent_id":"span-1","start_ns":1,"end_ns":2},{"id":"span-1","name":"p","start_ns":1,"end_ns":2})")).ok());
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              R"({"id":"span-2","name":"c","parent_id":"span-1","start_ns":1,"end_ns":2},{"id":"span-1","name":"p","start_ns":1,"end_ns":2})"))
+          .ok());
   EXPECT_EQ(batch_.spans[0].parent_id, batch_.spans[1].id);
 }
 
 TEST_F(ReaderTest, RepeatedNamesShareTheirText) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"1","name":"step","start_ns":1,"end_ns":2},{"id":"2","name":"step","start_ns":1,"end_ns":2})")).ok());
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              R"({"id":"1","name":"step","start_ns":1,"end_ns":2},{"id":"2","name":"step","start_ns":1,"end_ns":2})"))
+          .ok());
   EXPECT_EQ(batch_.spans[0].name.data(), batch_.spans[1].name.data());
 }
 
@@ -190,15 +226,29 @@ TEST_F(ReaderTest, ReadsWhatWeWrite) {
 }
 
 TEST_F(ReaderTest, RefusesWhatIsNoBatch) {
-  const std::string good = batch_with(R"({"id":"a","name":"n","start_ns":1,"end_ns":2,"attrs":{}})");
-  for (const std::string& text : {std::string(), std::string("{}"), std::string("[]"), std::string("null"), std::string("hello"),
-                                  good.substr(0, good.size() - 1), good.substr(0, good.size() / 2), good + "{}",
-                                  std::string(R"({"schema_version":"1"})"), std::string(R"({"schema_version":0})"),
-                                  batch_with("7"), batch_with(R"({"id":"a"})"), batch_with(R"({"name":"a"})"),
-                                  batch_with(R"({"id":"a","name":5})"), batch_with(R"({"id":"a","name":"n","start_ns":1.5})"),
-                                  batch_with(R"({"id":"a","name":"n","attrs":{"x":}})"), batch_with(R"({"id":"a","name":"n","attrs":7})"),
-                                  batch_with("", mark_with("int", "[]")), batch_with("", mark_with("float", "tru")),
-                                  batch_with(R"({"id":"a","name":"\x"})"), batch_with(R"({"id":"a","name":"n","rank":99999999999})"),
+  const std::string good =
+      batch_with(R"({"id":"a","name":"n","start_ns":1,"end_ns":2,"attrs":{}})");
+  for (const std::string& text : {std::string(),
+                                  std::string("{}"),
+                                  std::string("[]"),
+                                  std::string("null"),
+                                  std::string("hello"),
+                                  good.substr(0, good.size() - 1),
+                                  good.substr(0, good.size() / 2),
+                                  good + "{}",
+                                  std::string(R"({"schema_version":"1"})"),
+                                  std::string(R"({"schema_version":0})"),
+                                  batch_with("7"),
+                                  batch_with(R"({"id":"a"})"),
+                                  batch_with(R"({"name":"a"})"),
+                                  batch_with(R"({"id":"a","name":5})"),
+                                  batch_with(R"({"id":"a","name":"n","start_ns":1.5})"),
+                                  batch_with(R"({"id":"a","name":"n","attrs":{"x":}})"),
+                                  batch_with(R"({"id":"a","name":"n","attrs":7})"),
+                                  batch_with("", mark_with("int", "[]")),
+                                  batch_with("", mark_with("float", "tru")),
+                                  batch_with(R"({"id":"a","name":"\x"})"),
+                                  batch_with(R"({"id":"a","name":"n","rank":99999999999})"),
                                   std::string("\xFF\xFE{\"schema_version\":1}")}) {
     EXPECT_EQ(read(text).error(), EINVAL) << text;
     EXPECT_TRUE(batch_.empty());
@@ -207,14 +257,20 @@ TEST_F(ReaderTest, RefusesWhatIsNoBatch) {
 }
 
 TEST_F(ReaderTest, RefusesANewerSchema) {
-  const base::Status status = read(R"({"schema_version":2,"spans":[{"id":"a","name":"n","start_ns":1,"end_ns":2}]})");
+  const base::Status status =
+      read(R"({"schema_version":2,"spans":[{"id":"a","name":"n","start_ns":1,"end_ns":2}]})");
   EXPECT_EQ(status.error(), EPROTO);
   EXPECT_TRUE(batch_.empty());
 }
 
 TEST_F(ReaderTest, TimingsAreOnlyTimings) {
-  ASSERT_TRUE(read(batch_with(R"({"id":"a","name":"n","parent_id":"b","index":4,"start_ns":1,"end_ns":9,"gpu_ns":3,"rank":2,"pid":7,"attrs":{"x":1},"mark_ids":["m"]})",
-                              mark_with("int", "1")), Detail::kTimings).ok());
+  ASSERT_TRUE(
+      read(
+          batch_with(
+              R"({"id":"a","name":"n","parent_id":"b","index":4,"start_ns":1,"end_ns":9,"gpu_ns":3,"rank":2,"pid":7,"attrs":{"x":1},"mark_ids":["m"]})",
+              mark_with("int", "1")),
+          Detail::kTimings)
+          .ok());
   const model::Span& span = batch_.spans.at(0);
   EXPECT_EQ(span.duration_ns(), 8);
   EXPECT_EQ(span.index, 4);
@@ -228,7 +284,8 @@ TEST_F(ReaderTest, TimingsAreOnlyTimings) {
 TEST_F(ReaderTest, ErrorsNameTheFile) {
   TempDir dir;
   std::ofstream(dir / "x.json") << "{";
-  EXPECT_NE(reader_.read_file(dir / "x.json", batch_).text().find(dir / "x.json"), std::string::npos);
+  EXPECT_NE(reader_.read_file(dir / "x.json", batch_).text().find(dir / "x.json"),
+            std::string::npos);
   EXPECT_EQ(reader_.read_file(dir / "missing.json", batch_).error(), ENOENT);
   EXPECT_EQ(reader_.read_file(dir.path(), batch_).error(), EINVAL);
 }
@@ -236,7 +293,8 @@ TEST_F(ReaderTest, ErrorsNameTheFile) {
 TEST(FindSpoolFiles, FromEveryNameAUserMightGive) {
   TempDir dir;
   std::filesystem::create_directories(dir / "out/spool");
-  for (const char* name : {"out/spool/2.json", "out/spool/1.json", "out/spool/3.json.tmp"}) std::ofstream(dir / name) << "{}";
+  for (const char* name : {"out/spool/2.json", "out/spool/1.json", "out/spool/3.json.tmp"})
+    std::ofstream(dir / name) << "{}";
   const std::vector<std::string> expected = {dir / "out/spool/1.json", dir / "out/spool/2.json"};
   std::vector<std::string> files;
   ASSERT_TRUE(find_spool_files(dir / "out", files).ok());

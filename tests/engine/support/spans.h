@@ -8,8 +8,9 @@
 namespace sonde::testing {
 
 // Ids are small numbers; parent 0 is none; times in microseconds.
-inline model::Span span(std::uint64_t id, std::uint64_t parent, std::string_view name, std::int64_t start_us,
-                        std::int64_t end_us, std::int64_t index = model::kNone) {
+inline model::Span span(std::uint64_t id, std::uint64_t parent, std::string_view name,
+                        std::int64_t start_us, std::int64_t end_us,
+                        std::int64_t index = model::kNone) {
   model::Span out;
   out.id = {0, id};
   out.parent_id = {0, parent};

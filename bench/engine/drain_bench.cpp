@@ -1,0 +1,174 @@
+// From the rings to a file: how fast the drain thread is, and whether it keeps up.
+#include "engine/session/drainer.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "bench/engine/recording.h"
+#include "engine/record/mark.h"
+#include "engine/record/scope.h"
+
+namespace sonde::bench {
+
+namespace {
+
+// Few enough that the drain thread is not woken before flush() asks: then the whole drain is timed.
+constexpr int kSpans = 15'000;
+constexpr int kPairs = kSpans / 2;
+
+void record_spans(int count) {
+  for (int i = 0; i < count; ++i) {
+    SONDE_SCOPE("forward");
+  }
+}
+
+void record_pairs(int count) {
+  const std::uint32_t name = record::intern("loss");
+  for (int i = 0; i < count; ++i) {
+    SONDE_SCOPE("step");
+    if (record::ThreadState* thread = record::this_thread())
+      record::write_float(*thread, *thread->lane, name, 0.5);
+  }
+}
+
+template <typename Record, typename Drain>
+void time_drain(benchmark::State& state, int spans, Record record, Drain drain) {
+  const std::uint64_t dropped = dropped_records();
+  for (auto _ : state) {
+    record(spans);
+    const std::uint64_t start = base::monotonic_ns();
+    drain();
+    state.SetIterationTime(static_cast<double>(base::monotonic_ns() - start) * 1e-9);
+  }
+  state.SetItemsProcessed(state.iterations() * spans);
+  if (dropped_records() != dropped) state.SkipWithError("records were dropped");
+}
+
+// Run it on one core (taskset): a flush is the drain thread's work and nothing else.
+void repeat_drain(benchmark::internal::Benchmark* bench) {
+  bench->UseManualTime()->Iterations(4)->Repetitions(15)->ReportAggregatesOnly(true)->Unit(
+      benchmark::kMillisecond);
+}
+
+// Without a session, records are moved into memory when somebody reads.
+void drain_off(benchmark::State& state) {
+  time_drain(state, kSpans, record_spans, [] { session::Engine::instance().flush(); });
+}
+BENCHMARK(drain_off)->Apply(repeat_drain);
+
+void drain(benchmark::State& state, Sink sink) {
+  const Recording recording(sink);
+  time_drain(state, kSpans, record_spans, [&] { recording.flush(); });
+}
+BENCHMARK_CAPTURE(drain, null, Sink::kNull)->Apply(repeat_drain);
+BENCHMARK_CAPTURE(drain, spool, Sink::kSpool)->Apply(repeat_drain);
+
+void drain_with_marks(benchmark::State& state) {
+  const Recording recording(Sink::kSpool);
+  time_drain(state, kPairs, record_pairs, [&] { recording.flush(); });
+}
+BENCHMARK(drain_with_marks)->Apply(repeat_drain);
+
+// The same number of spans with fprintf, one by one; fewer fields than ours.
+void drain_naive(benchmark::State& state) {
+  const std::string path = scratch_directory("naive");
+  std::vector<record::SpanRecord> spans;
+  const auto fill = [&](int count) {
+    spans.assign(static_cast<std::size_t>(count), {});
+    for (record::SpanRecord& span : spans)
+      span.start_ns = span.end_ns = span.sequence = base::monotonic_ns();
+  };
+  time_drain(state, kSpans, fill, [&] {
+    std::FILE* file = std::fopen(path.c_str(), "w");
+    for (const record::SpanRecord& span : spans) {
+      std::fprintf(file,
+                   "{\"id\":\"%016llx%016llx\",\"name\":\"%s\",\"parent_id\":\"%016llx%016llx\","
+                   "\"index\":null,\"start_ns\":%llu,"
+                   "\"end_ns\":%llu,\"cpu_ns\":null,\"gpu_ns\":null,\"memory_peak_bytes\":null,"
+                   "\"thread_id\":%llu,\"pid\":%d,"
+                   "\"rank\":%d,\"attrs\":{},\"mark_ids\":[]},",
+                   static_cast<unsigned long long>(span.sequence),
+                   static_cast<unsigned long long>(span.sequence), "forward",
+                   static_cast<unsigned long long>(span.parent),
+                   static_cast<unsigned long long>(span.parent),
+                   static_cast<unsigned long long>(span.start_ns),
+                   static_cast<unsigned long long>(span.end_ns), 139923456789504ull, 4242, 0);
+    }
+    std::fclose(file);
+  });
+  std::filesystem::remove(path);
+}
+BENCHMARK(drain_naive)->Apply(repeat_drain);
+
+void pin_this_thread(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+// The first and the last processor this process may use.
+std::pair<int, int> outer_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  int first = -1, last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    if (first < 0) first = cpu;
+    last = cpu;
+  }
+  return {first, last};
+}
+
+// A million spans a second for some seconds, in steps of a millisecond. The drain thread has one
+// core to itself (threads inherit the pin of the thread that starts them), the producer another. A
+// producer that was held up catches up on a few steps only: more would be a burst at many times the
+// rate that is asked for.
+void live_at_a_million(benchmark::State& state) {
+  constexpr int kPerStep = 1000;
+  constexpr std::uint64_t kStepNs = 1'000'000;
+  constexpr std::uint64_t kMostLateNs = 10 * kStepNs;
+  const std::uint64_t steps = static_cast<std::uint64_t>(state.range(0)) * 1'000'000'000 / kStepNs;
+  const auto [producer_cpu, drain_cpu] = outer_cpus();
+  pin_this_thread(drain_cpu);
+  const Recording recording(Sink::kSpool, session::Options().flush_interval_ns);
+  pin_this_thread(producer_cpu);
+  const std::uint64_t dropped = dropped_records();
+  double last_flush_ns = 0;
+  for (auto _ : state) {
+    const std::uint64_t start = base::monotonic_ns();
+    std::uint64_t due = start;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      record_spans(kPerStep);
+      due += kStepNs;
+      while (base::monotonic_ns() < due) {
+      }
+      due = std::max(due, base::monotonic_ns() - kMostLateNs);
+    }
+    const std::uint64_t end = base::monotonic_ns();
+    recording.flush();
+    last_flush_ns = static_cast<double>(base::monotonic_ns() - end);
+    state.SetIterationTime(static_cast<double>(end - start) * 1e-9);
+    state.SetItemsProcessed(static_cast<std::int64_t>(steps) * kPerStep);
+  }
+  state.counters["dropped"] = static_cast<double>(dropped_records() - dropped);
+  state.counters["last_flush_ms"] = last_flush_ns * 1e-6;
+}
+BENCHMARK(live_at_a_million)
+    ->UseManualTime()
+    ->Iterations(1)
+    ->Arg(5)
+    ->Arg(2)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+}  // namespace sonde::bench

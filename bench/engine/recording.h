@@ -1,0 +1,102 @@
+// What the engine's benches have in common: a sink to record into, and timing in chunks.
+#pragma once
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/record/lane.h"
+#include "engine/session/engine.h"
+
+namespace sonde::bench {
+
+enum class Sink {
+  kOff,    // the gate is closed: what enabled=False costs
+  kNull,   // a session that writes nothing and keeps a single span: output="none"
+  kSpool,  // a journal and batch files, as by default
+};
+
+inline std::string scratch_directory(const char* purpose) {
+  return (std::filesystem::temp_directory_path() /
+          (std::string("sonde-bench-") + purpose + "-" + std::to_string(::getpid())))
+      .string();
+}
+
+// A session into one of the sinks, as long as it lives.
+class Recording {
+ public:
+  static constexpr std::uint64_t kOnlyWhenAsked = 3'600'000'000'000;
+
+  explicit Recording(Sink sink, std::uint64_t flush_interval_ns = kOnlyWhenAsked)
+      : sink_(sink), directory_(scratch_directory("session")) {
+    session::Engine& engine = session::Engine::instance();  // opens the gate
+    if (sink == Sink::kOff) {
+      record::close_gate();
+      return;
+    }
+    session::Options options;
+    options.handle_signals = false;
+    options.flush_interval_ns = flush_interval_ns;
+    if (sink == Sink::kSpool) {
+      options.output_dir = directory_;
+    } else {
+      options.spool = false;
+      options.trace_max_spans = 1;
+    }
+    engine.start(options);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    if (sink_ == Sink::kOff) {
+      record::open_gate();
+      return;
+    }
+    session::Engine& engine = session::Engine::instance();
+    engine.begin_stop();
+    engine.await_stop();
+    engine.finish_stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void flush() const {
+    if (sink_ != Sink::kOff) session::Engine::instance().flush();
+  }
+  const std::string& directory() const { return directory_; }
+
+ private:
+  Sink sink_;
+  std::string directory_;
+};
+
+inline std::uint64_t dropped_records() {
+  const record::Losses losses = record::total_losses();
+  return losses.spans + losses.marks + losses.depth;
+}
+
+inline constexpr int kChunk = 1000;
+
+// Times `body` in chunks of 1,000 and does `between` outside the timing, so that the rings are
+// drained and no record is ever dropped: a dropped record would be cheaper than a written one. The
+// time reported is that of one call.
+template <typename Body, typename Between>
+void time_in_chunks(benchmark::State& state, Body body, Between between) {
+  for (auto _ : state) {
+    const std::uint64_t start = base::monotonic_ns();
+    for (int i = 0; i < kChunk; ++i) body();
+    state.SetIterationTime(static_cast<double>(base::monotonic_ns() - start) * 1e-9 / kChunk);
+    between();
+  }
+}
+
+// Many short repetitions of everything in random order: a disturbance hits few of them, and medians
+// of neighbours in time are compared.
+inline void repeat(benchmark::internal::Benchmark* bench) {
+  bench->UseManualTime()->Iterations(10)->Repetitions(40)->ReportAggregatesOnly(true)->Unit(
+      benchmark::kNanosecond);
+}
+
+}  // namespace sonde::bench

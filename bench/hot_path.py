@@ -1,0 +1,79 @@
+"""Times what a training loop does thousands of times a second, beside a lock in the same process.
+
+Runs with our wheel and, unchanged, with the reference SDK. Every sample is 1,000 iterations of each
+function in turn, so that what slows the machine slows them all, and between rounds a flush outside
+the timing empties the buffers: a full one would measure the drain.
+
+    hot_path.py ROUNDS [disabled]
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from statistics import median
+
+import cirron as ci
+
+ITERATIONS = 1000
+
+
+def lock(lock: threading.Lock) -> None:
+    for _ in range(ITERATIONS):
+        with lock:
+            pass
+
+
+def scope() -> None:
+    for _ in range(ITERATIONS):
+        with ci.scope("x"):
+            pass
+
+
+def mark() -> None:
+    for _ in range(ITERATIONS):
+        ci.mark("loss", 0.5)
+
+
+def epochs() -> None:
+    for _ in ci.epochs(range(ITERATIONS)):
+        pass
+
+
+def batches() -> None:
+    for _ in ci.batches(range(ITERATIONS)):
+        pass
+
+
+def measure(rounds: int, bodies: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """Nanoseconds per iteration, the median over all rounds."""
+    samples: dict[str, list[int]] = {name: [] for name in bodies}
+    clock = time.perf_counter_ns
+    for number in range(rounds + 10):
+        # Values of a loss belong to a step: marks are written with a scope open.
+        with ci.scope("step", index=number):
+            for name, body in bodies.items():
+                start = clock()
+                body()
+                samples[name].append(clock() - start)
+        ci.flush()
+    return {name: median(taken[10:]) / ITERATIONS for name, taken in samples.items()}
+
+
+def main() -> None:
+    rounds, enabled = int(sys.argv[1]), "disabled" not in sys.argv
+    ci.profile(frameworks=[], enabled=enabled)
+    one = threading.Lock()
+    bodies = {"lock": lambda: lock(one), "scope": scope}
+    if enabled:
+        bodies |= {"mark": mark, "epochs": epochs, "batches": batches}
+    found = measure(rounds, bodies)
+    health = ci.health()
+    found["dropped"] = sum(
+        health.get(key, 0) for key in ("scope_drop_count", "span_drop_count", "mark_drop_count")
+    )
+    print(json.dumps(found))
+
+
+main()

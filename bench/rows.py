@@ -1,0 +1,304 @@
+"""The rows of the table: what is measured, beside what, and how it becomes numbers.
+
+A name here is a name in budgets.json. Rows that come out of one process share its run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import child
+from child import OURS, PEER, engine_bench, script
+from report import Measurement, megabytes_text, number, time_text
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to do; the quick numbers are for trying things out, not for a verdict."""
+
+    rounds: int = 400
+    peer_rounds: int = 100
+    disabled_scopes: int = 10_000_000
+    stall_seconds: int = 30
+    peer_stall_seconds: int = 8
+    live_seconds: int = 5
+    starts: int = 40
+    summary_spans: int = 5_000_000
+    summary_runs: int = 3
+
+
+FULL = Effort()
+QUICK = Effort(
+    rounds=80,
+    peer_rounds=20,
+    disabled_scopes=1_000_000,
+    stall_seconds=6,
+    peer_stall_seconds=3,
+    live_seconds=2,
+    starts=10,
+    summary_spans=500_000,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    what: str
+    measure: Callable[[Effort], Measurement]
+
+
+def beside_lock(what: str, effort: Effort) -> Measurement:
+    """A call of the hot path; both SDKs are related to the lock of their own process."""
+    ours = script(OURS, "hot_path", str(effort.rounds))
+    if ours["dropped"]:
+        raise child.MeasuringError(f"{ours['dropped']} records were dropped while timing")
+    ratio = ours[what] / ours["lock"]
+    found = Measurement(time_text(ours[what]), f"lock {time_text(ours['lock'])}", f"{ratio:.2f} x")
+    found.quantities["ratio"] = ratio
+    if child.have_peer():
+        peer = script(PEER, "hot_path", str(effort.peer_rounds))
+        faster = peer[what] / peer["lock"] / ratio
+        found.reference = f"{time_text(peer[what])}, we are {number(faster)} x faster"
+        found.quantities["times_faster"] = faster
+    return found
+
+
+def disabled(effort: Effort) -> Measurement:
+    ours = script(OURS, "hot_path", str(effort.rounds), "disabled")
+    ratio = ours["scope"] / ours["lock"]
+    found = Measurement(
+        time_text(ours["scope"]), f"lock {time_text(ours['lock'])}", f"{ratio:.2f} x"
+    )
+    found.quantities["ratio"] = ratio
+    if child.have_peer():
+        peer = script(PEER, "hot_path", str(effort.peer_rounds), "disabled")
+        found.reference = time_text(peer["scope"])
+    return found
+
+
+def disabled_memory(effort: Effort) -> Measurement:
+    ours = script(OURS, "disabled_memory", str(effort.disabled_scopes))
+    found = Measurement(f"{megabytes_text(ours['grown'])} after {number(ours['scopes'])}")
+    found.quantities["megabytes"] = ours["grown"] / 1e6
+    if child.have_peer():
+        # It keeps every one of them: few, or the machine's memory is gone.
+        peer = script(PEER, "disabled_memory", "100000")
+        found.reference = f"{megabytes_text(peer['grown'])} after {number(peer['scopes'])}"
+    return found
+
+
+def cpp_scope(effort: Effort) -> Measurement:
+    times = engine_bench("scope", ".", one_core=False)
+    scope = times["scope/spool"]["real_time"]
+    clocks = times["two_clock_reads"]["real_time"]
+    found = Measurement(time_text(scope), f"2 clock reads {time_text(clocks)}")
+    found.ratio = f"{scope / clocks:.2f} x"
+    found.quantities["ratio"] = scope / clocks
+    return found
+
+
+def stall(effort: Effort) -> Measurement:
+    ours = script(OURS, "stall", str(effort.stall_seconds), "20000")
+    found = Measurement(
+        f"worst {time_text(ours['ours_worst'])}, usual {time_text(ours['ours_typical'])}",
+        f"bare {time_text(ours['control_worst'])}, usual {time_text(ours['control_typical'])}",
+        f"+{number(ours['stall'] / 1e6)} ms",
+    )
+    found.quantities["milliseconds"] = ours["stall"] / 1e6
+    if child.have_peer():
+        peer = script(PEER, "stall", str(effort.peer_stall_seconds), "20000")
+        found.reference = f"{time_text(peer['stall'])} (usual {time_text(peer['ours_typical'])})"
+    return found
+
+
+def drain(effort: Effort) -> Measurement:
+    rates = engine_bench("drain", "^drain", one_core=True)
+    ours = rates["drain/spool"]["items_per_second"]
+    naive = rates["drain_naive"]["items_per_second"]
+    found = Measurement(f"{number(ours)} spans/s", f"fprintf {number(naive)}/s")
+    found.ratio = f"{ours / naive:.2f} x"
+    found.quantities["spans_per_second"] = ours
+    if child.have_peer():
+        peer = script(PEER, "flush_rate", "5")["spans_per_second"]
+        found.reference = f"{number(peer)} spans/s"
+    return found
+
+
+def drain_live(effort: Effort) -> Measurement:
+    wanted = f"live_at_a_million/{effort.live_seconds}"
+    (run,) = engine_bench("drain", f"^{wanted}/", one_core=False).values()
+    found = Measurement(
+        f"{number(run['dropped'])} dropped at {number(run['items_per_second'])}/s",
+        f"{effort.live_seconds} s, last flush {number(run['last_flush_ms'])} ms",
+    )
+    found.quantities["dropped"] = run["dropped"]
+    found.quantities["spans_per_second"] = run["items_per_second"]
+    return found
+
+
+def held_memory(effort: Effort) -> Measurement:
+    ours = script(OURS, "held", "100000", "9")
+    found = Measurement(megabytes_text(ours["grown"]))
+    found.quantities["megabytes"] = ours["grown"] / 1e6
+    if child.have_peer():
+        found.reference = megabytes_text(script(PEER, "held", "100000", "3")["grown"])
+    return found
+
+
+def held_df(effort: Effort) -> Measurement:
+    ours = script(OURS, "held", "100000", "9")
+    ratio = ours["df"] / ours["by_hand"]
+    found = Measurement(
+        time_text(ours["df"] * 1e9),
+        f"of dicts {time_text(ours['by_hand'] * 1e9)}",
+        f"{ratio:.2f} x",
+    )
+    found.quantities["ratio"] = ratio
+    if child.have_peer():
+        peer = script(PEER, "held", "100000", "3")
+        faster = peer["df"] / peer["by_hand"] / ratio
+        found.reference = f"{time_text(peer['df'] * 1e9)}, we are {number(faster)} x faster"
+        found.quantities["times_faster"] = faster
+    return found
+
+
+def full_spool(effort: Effort) -> Measurement:
+    ours = script(OURS, "full_spool", "20000", "5")
+    full, empty = ours["full"], ours["empty"]
+    found = Measurement(
+        f"{time_text(full['any'] * 1e6)} (first {time_text(full['first'] * 1e6)})",
+        f"empty {time_text(empty['any'] * 1e6)} (first {time_text(empty['first'] * 1e6)})",
+    )
+    # The worse of the two: a first flush that lists the directory is a flush like any other.
+    extra = max(full["any"] - empty["any"], full["first"] - empty["first"])
+    found.ratio = f"+{number(max(0.0, extra))} ms"
+    found.quantities["extra_milliseconds"] = extra
+    if child.have_peer():
+        peer = script(PEER, "full_spool", "20000", "1")
+        found.reference = f"+{number(peer['full']['any'] - peer['empty']['any'])} ms"
+    return found
+
+
+def start_seconds(python: Path, code: str, home: Path) -> float:
+    start = time.perf_counter()
+    child.run([python, "-c", code], home)
+    return time.perf_counter() - start
+
+
+def import_milliseconds(where: Path, starts: int) -> tuple[float, float]:
+    """(with the import, bare), the medians of processes started in turn."""
+    bare, loaded = [], []
+    with child.Scratch() as home:
+        for code in ("pass", "import cirron"):
+            start_seconds(where / "python", code, home)  # fills the disk cache
+        for _ in range(starts):
+            bare.append(start_seconds(where / "python", "pass", home))
+            loaded.append(start_seconds(where / "python", "import cirron", home))
+    return median(loaded) * 1e3, median(bare) * 1e3
+
+
+def import_time(effort: Effort) -> Measurement:
+    loaded, bare = import_milliseconds(OURS, effort.starts)
+    found = Measurement(f"{number(loaded)} ms", f"bare {number(bare)} ms")
+    found.ratio = f"+{number(loaded - bare)} ms"
+    found.quantities["extra_milliseconds"] = loaded - bare
+    if child.have_peer():
+        peer_loaded, peer_bare = import_milliseconds(PEER, max(5, effort.starts // 5))
+        found.reference = f"+{number(peer_loaded - peer_bare)} ms"
+    return found
+
+
+def spool_of(spans: int) -> Path:
+    """A spool with that many spans, written by our wheel; kept, for it takes a while."""
+    kept = child.DATA / f"spool-{spans}"
+    if not (kept / "spool").is_dir():
+        child.progress(f"writing a spool of {spans:,} spans (once)")
+        with child.Scratch() as home:
+            child.run(
+                [OURS / "python", child.BENCH / "make_spool.py", home / "out", str(spans)], home
+            )
+            (home / "out").rename(kept)
+    return kept
+
+
+def read_once(files: Path) -> dict[str, float]:
+    """What reading alone takes, on the same core."""
+    pinned: list[str | Path] = ["taskset", "-c", str(child.ONE_CORE), OURS / "python"]
+    with child.Scratch() as home:
+        return child.last_json(child.run([*pinned, child.BENCH / "read_pass.py", files], home))
+
+
+def summary_once(spool: Path) -> tuple[float, int]:
+    """(seconds, most bytes in memory) of the command on one core."""
+    command = ["taskset", "-c", str(child.ONE_CORE), OURS / "sonde", "trace", "--summary", spool]
+    start = time.perf_counter()
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise child.MeasuringError(f"sonde trace --summary ended with {process.returncode}")
+    return time.perf_counter() - start, usage.ru_maxrss * 1024
+
+
+SUMMARIES: dict[int, tuple[float, float, int, int]] = {}
+
+
+def summaries(effort: Effort) -> tuple[float, float, int, int]:
+    """(MB/s of the command, MB/s of only reading, most memory, bytes), run in turn."""
+    if effort.summary_spans not in SUMMARIES:
+        spool = spool_of(effort.summary_spans)
+        reading, adding, most, size = [], [], 0, 0
+        for _ in range(effort.summary_runs):
+            passed = read_once(spool / "spool")
+            size = int(passed["bytes"])
+            reading.append(size / passed["seconds"] / 1e6)
+            seconds, memory = summary_once(spool)
+            adding.append(size / seconds / 1e6)
+            most = max(most, memory)
+        SUMMARIES[effort.summary_spans] = median(adding), median(reading), most, size
+    return SUMMARIES[effort.summary_spans]
+
+
+def summary(effort: Effort) -> Measurement:
+    rate, reading, _, size = summaries(effort)
+    found = Measurement(
+        f"{number(rate)} MB/s of {number(size / 1e6)} MB", f"reading {number(reading)} MB/s"
+    )
+    found.ratio = f"{rate / reading:.2f} x"
+    found.quantities["megabytes_per_second"] = rate
+    return found
+
+
+def summary_memory(effort: Effort) -> Measurement:
+    _, _, most, size = summaries(effort)
+    found = Measurement(
+        megabytes_text(most), f"spool {megabytes_text(size)}", f"{most / size:.3f} x"
+    )
+    found.quantities["megabytes"] = most / 1e6
+    return found
+
+
+ROWS = (
+    Row("scope", 'with ci.scope("x"): pass', lambda e: beside_lock("scope", e)),
+    Row("mark", 'ci.mark("loss", 0.5)', lambda e: beside_lock("mark", e)),
+    Row("epochs", "ci.epochs, one iteration", lambda e: beside_lock("epochs", e)),
+    Row("batches", "ci.batches, one iteration", lambda e: beside_lock("batches", e)),
+    Row("disabled", "scope with enabled=False", disabled),
+    Row("disabled-memory", "  its memory", disabled_memory),
+    Row("cpp-scope", "SONDE_SCOPE in C++", cpp_scope),
+    Row("stall", "stall at 20,000 spans/s", stall),
+    Row("drain", "drain to JSON, one core", drain),
+    Row("drain-live", "  live at 1 M spans/s", drain_live),
+    Row("held-memory", "100,000 spans + marks held", held_memory),
+    Row("held-df", '  trace(format="df")', held_df),
+    Row("full-spool", "flush, 20,000 files there", full_spool),
+    Row("import", "import cirron", import_time),
+    Row("summary", "sonde trace --summary", summary),
+    Row("summary-memory", "  its memory", summary_memory),
+)

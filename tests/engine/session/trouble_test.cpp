@@ -1,0 +1,257 @@
+// Disks that are full, gone or read-only: recording goes on, one warning says what to do, nothing
+// is lost that can be kept.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/session/engine.h"
+#include "engine/session/outbox.h"
+#include "tests/engine/support/running_session.h"
+
+namespace sonde::session {
+namespace {
+
+using testing::engine;
+using testing::files_in;
+using testing::fill_up;
+using testing::find_span;
+using testing::in_child;
+using testing::LogLines;
+using testing::names_of;
+using testing::read_spool;
+using testing::spool_to;
+using testing::stop;
+using testing::TempDir;
+using Names = std::vector<std::string>;
+
+void record(int count) {
+  for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
+}
+
+TEST(Trouble, FullDiskKeepsBatchesUntilThereIsRoom) {
+  TempDir dir;
+  if (!dir.mount_small(16 << 20)) GTEST_SKIP() << "cannot mount a small file system here";
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(100);
+    engine().flush();
+    const std::string ballast = fill_up(dir.path());
+    for (int i = 0; i < 5; ++i) {
+      record(1000);
+      engine().flush();
+    }
+    Counters counters = engine().counters();
+    EXPECT_EQ(counters.mode, Counters::Mode::kDegraded);
+    EXPECT_GT(counters.write_failures, 0u);
+    EXPECT_EQ(counters.waiting_batches, 5u);
+    EXPECT_EQ(LogLines::count("No space left on device"), 1u) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("free space")) << "what to do";
+    std::filesystem::remove(ballast);
+    engine().flush();
+    counters = engine().counters();
+    EXPECT_EQ(counters.mode, Counters::Mode::kNormal);
+    EXPECT_EQ(counters.waiting_batches, 0u);
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 5101u) << "nothing lost, nothing twice";
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
+TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
+  TempDir dir;
+  if (!dir.mount_small(16 << 20)) GTEST_SKIP() << "cannot mount a small file system here";
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(100);
+    engine().flush();
+    const std::string ballast = fill_up(dir.path());
+    record(1000);
+    engine().flush();
+    record(10);
+    testing::open("left open");
+    stop();
+    EXPECT_EQ(files_in(dir / "live", ".journal").size(), 1u);
+    std::filesystem::remove(ballast);
+
+    // In the same process; another one would do the same.
+    engine().start(spool_to(dir.path()));
+    record(1);
+    engine().flush();
+    EXPECT_EQ(engine().counters().recovered_journals, 1u);
+    EXPECT_EQ(engine().counters().recovered_spans, 1012u);
+    EXPECT_TRUE(LogLines::has("ended without shutdown")) << LogLines::all();
+    stop();
+    const auto spool = read_spool(dir.path());
+    EXPECT_EQ(spool.spans.size(), 100u + 1012 + 2);
+    const Names names = names_of(spool.spans);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "cirron.session"), 2);
+    EXPECT_EQ(find_span(spool.spans, "left open")->attrs, R"("sonde.closed_by":"shutdown")");
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
+TEST(Trouble, FullDiskAndAKillLoseNothingEither) {
+  TempDir dir;
+  if (!dir.mount_small(16 << 20)) GTEST_SKIP() << "cannot mount a small file system here";
+  std::string ballast;
+  testing::Child child([&](const testing::Child::Say& say) {
+    engine().start(spool_to(dir.path()));
+    record(100);
+    engine().flush();
+    fill_up(dir.path());
+    record(1000);
+    engine().flush();
+    std::thread([] { record(1); }).join();  // a new thread: the ring moves on with nothing to write
+    engine().flush();
+    std::thread([] { testing::open("thread without a span"); }).join();
+    engine().flush();
+    say();
+    testing::sleep_for_ever();
+  });
+  ASSERT_TRUE(child.heard());
+  child.kill_and_wait();
+  std::filesystem::remove(dir / "ballast");
+  spool::recover_directory(dir.path());
+  EXPECT_EQ(read_spool(dir.path()).spans.size(), 100u + 1000 + 1 + 1 + 1);
+}
+
+TEST(Trouble, ReadOnlyDirectoryMeansMemoryAndOneWarning) {
+  TempDir dir;
+  if (!dir.mount_small(1 << 20)) GTEST_SKIP() << "cannot mount a small file system here";
+  ASSERT_TRUE(dir.remount_read_only());
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "out"));
+    record(10);
+    engine().flush();
+    record(10);
+    engine().flush();
+    EXPECT_EQ(testing::trace().spans.size(), 21u);
+    EXPECT_TRUE(engine().counters().journal.empty());
+    EXPECT_EQ(LogLines::count("recording goes on in memory"), 1u) << LogLines::all();
+    EXPECT_EQ(LogLines::count("batches wait"), 1u);
+    stop();
+    EXPECT_FALSE(engine().active());
+  });
+}
+
+TEST(Trouble, DirectoryRemovedMidRunIsMadeAgain) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "out"));
+    record(10);
+    engine().flush();
+    std::filesystem::remove_all(dir / "out");
+    record(20);
+    engine().flush();
+    EXPECT_EQ(read_spool(dir / "out").spans.size(), 20u);
+    EXPECT_EQ(LogLines::count("was removed"), 1u) << "the journal is gone: said once";
+    stop();
+    EXPECT_NE(find_span(read_spool(dir / "out").spans, "cirron.session"), nullptr);
+  });
+}
+
+TEST(Trouble, OutputDirectoryThatIsAFile) {
+  const TempDir dir;
+  std::ofstream(dir / "out") << "in the way";
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "out"));
+    record(10);
+    EXPECT_EQ(testing::trace().spans.size(), 11u);
+    stop();
+    EXPECT_TRUE(LogLines::has("make " + (dir / "out") + " writable")) << LogLines::all();
+  });
+}
+
+TEST(Trouble, JournalOfAnotherVersionIsLeftAloneAndSaidOnce) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "live");
+  testing::leave_journal(dir.path(), [] { record::Journal::instance().header().version = 99; });
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(1);
+    engine().flush();
+    EXPECT_EQ(engine().counters().recovery_problems, 1u);
+    EXPECT_EQ(LogLines::count("version 99"), 1u) << LogLines::all();
+    stop();
+    EXPECT_EQ(files_in(dir / "live").size(), 1u);
+  });
+}
+
+TEST(Trouble, TruncatedJournalIsSurvived) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(10);
+    engine().flush();
+    ASSERT_EQ(::truncate(engine().counters().journal.c_str(), 0), 0);
+    for (int i = 0; i < 10; ++i) {
+      record(1000);
+      engine().flush();
+    }
+    EXPECT_TRUE(LogLines::has("truncated")) << LogLines::all();
+    stop();
+    engine().start(spool_to(dir / "fresh"));
+    record(5);
+    stop();
+    const auto fresh = read_spool(dir / "fresh");
+    EXPECT_NE(find_span(fresh.spans, "cirron.session"), nullptr);
+    const Names names = names_of(fresh.spans);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "x"), 5) << "the next session is whole again";
+    const std::int64_t now = base::wall_clock_ns();
+    for (const model::Span& span : read_spool(dir.path()).spans) {
+      EXPECT_NEAR(static_cast<double>(span.start_ns), static_cast<double>(now), 60e9)
+          << "what is written is never nonsense";
+      EXPECT_FALSE(span.name.empty());
+    }
+  });
+}
+
+TEST(Trouble, SinkThatThrowsLosesNeitherBatchNorThread) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    Options options = spool_to(dir.path());
+    options.on_batch = [](std::string_view) { throw std::runtime_error("sink"); };
+    engine().start(options);
+    for (int i = 0; i < 3; ++i) {
+      record(10);
+      engine().flush();
+    }
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 30u);
+    stop();
+    EXPECT_NE(find_span(read_spool(dir.path()).spans, "cirron.session"), nullptr);
+  });
+}
+
+TEST(Outbox, GivesUpTheOldestBeyondItsBoundAndCountsIt) {
+  const TempDir dir;
+  std::ofstream(dir / "spool") << "in the way";
+  in_child([&] {
+    LogLines log;
+    spool::Directory directory(dir.path(), ~std::uint64_t{0});
+    Outbox outbox(directory);
+    const std::string json(16 << 20, 'x');
+    for (std::uint64_t i = 1; i <= 6; ++i)
+      outbox.send(static_cast<std::int64_t>(i), {0, i}, json, {});
+    EXPECT_EQ(outbox.lost(), 2u);
+    EXPECT_EQ(outbox.waiting(), 4u);
+    std::filesystem::remove(dir / "spool");
+    EXPECT_TRUE(outbox.retry());
+    EXPECT_EQ(outbox.waiting(), 0u);
+    EXPECT_FALSE(directory.contains(2, {0, 2}));
+    EXPECT_TRUE(directory.contains(3, {0, 3}));
+    EXPECT_EQ(LogLines::count("cannot"), 1u) << LogLines::all();
+  });
+}
+
+}  // namespace
+}  // namespace sonde::session

@@ -1,0 +1,427 @@
+"""The command `sonde`, on spools, on running processes and on dead ones."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from child_process import RunningPython, run_python
+from spool_files import Spool
+
+REFERENCE = Path(__file__).parents[1] / "data" / "reference-spool"
+
+# Scopes open on two threads, after some that closed.
+CHILD = """
+    import sys, threading, time
+    import cirron as ci
+
+    ci.profile(path=sys.argv[1], flush_interval=float(sys.argv[2]), frameworks=[])
+    ready = threading.Event()
+
+    def load():
+        with ci.scope("loader", worker=3):
+            ready.set()
+            time.sleep(600)
+
+    with ci.scope("warmup"):
+        ci.mark("lr", 0.25)
+    threading.Thread(target=load, daemon=True).start()
+    ready.wait()
+    for epoch in ci.epochs(range(2)):
+        for batch in ci.batches(range(3)):
+            ci.mark("loss", 0.5)
+        if epoch == 1:
+            with ci.scope("forward", layer="conv"):
+                ci.mark("depth", 7)
+                print("ready", flush=True)
+                for _ in sys.stdin:
+                    with ci.scope("extra"):
+                        ci.mark("more", 1)
+                    print("done", flush=True)
+"""
+
+
+def sonde_path():
+    found = os.environ.get("SONDE_BIN") or shutil.which("sonde", path=Path(sys.executable).parent)
+    if found is None:
+        pytest.skip("no sonde beside the interpreter; build it or set SONDE_BIN")
+    return found
+
+
+def sonde(*args, status=0):
+    done = subprocess.run(
+        [sonde_path(), *map(str, args)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def killed_run(directory, interval=3600):
+    """A run that was killed with scopes open; returns its pid."""
+    with RunningPython(CHILD, directory, interval) as run:
+        run.wait_for()
+        run.signal(signal.SIGKILL)
+        run.process.wait()
+        return run.pid
+
+
+# --- the command itself ---------------------------------------------------------------------------
+
+
+def test_help_lists_the_commands():
+    for args in ([], ["--help"]):
+        text = sonde(*args).stdout
+        assert all(command in text for command in ("trace", "autopsy", "tail"))
+
+
+def test_version():
+    assert sonde("--version").stdout.startswith("sonde 0.")
+
+
+@pytest.mark.parametrize("args", [["bogus"], ["trace", "--bogus"], ["trace", ".", "--last", "x"]])
+def test_a_wrong_call_is_said_on_standard_error(args):
+    done = sonde(*args, status=2)
+    assert done.stdout == ""
+    assert "--help" in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"set -o pipefail; {sonde_path()} trace {REFERENCE} --limit 0 | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output_that_cannot_be_written_is_said(tmp_path):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sonde_path(), "trace", REFERENCE], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert "cannot write" in done.stderr
+
+
+# --- trace ----------------------------------------------------------------------------------------
+
+
+def test_trace_of_the_references_spool():
+    lines = sonde("trace", REFERENCE).stdout.splitlines()
+    assert len(lines) == 16
+    assert lines[:4] == [
+        "cirron.session - 9.6ms {loose=2.5000}",
+        "  epoch[0] - 4.4ms {epoch_loss=0.5234}",
+        "    batch[0] - 1.1ms {loss=0.0909, step=10, ok=True, phase=wärmup}",
+        "      augment - 1.1ms",
+    ]
+    assert lines[-1] == "thread_scope[3] - 29us {x=-1}"
+
+
+def test_trace_of_one_file_and_of_the_folder_around(tmp_path):
+    shutil.copytree(REFERENCE, tmp_path / ".cirron" / "spool")
+    whole = sonde("trace", REFERENCE).stdout
+    for place in (tmp_path, tmp_path / ".cirron", tmp_path / ".cirron" / "spool"):
+        assert sonde("trace", place).stdout == whole
+    one = min((tmp_path / ".cirron" / "spool").glob("*.json"))
+    assert sonde("trace", one).stdout.count("batch[") == 3
+
+
+def test_trace_filters():
+    assert sonde("trace", REFERENCE, "--name", "batch", "--limit", "1").stdout.splitlines() == [
+        "batch[0] - 1.1ms {loss=0.0909, step=10, ok=True, phase=wärmup}",
+        "  augment - 1.1ms",
+        "... 5 more batch - total 5.5ms, mean 1.1ms",
+    ]
+    assert sonde("trace", REFERENCE, "--last", "2").stdout.splitlines() == [
+        "cirron.session - 9.6ms {loose=2.5000}",
+        "thread_scope[3] - 29us {x=-1}",
+    ]
+    assert sonde("trace", REFERENCE, "--name", "epoch", "--last", "1").stdout.splitlines() == [
+        "epoch[1] - 3.8ms {epoch_loss=0.5234}",
+    ]
+    assert sonde("trace", REFERENCE, "--rank", "7").stdout == "(no spans)\n"
+
+
+def test_trace_as_json():
+    tree = json.loads(sonde("trace", REFERENCE, "--json").stdout)
+    assert tree["span_count"] == 16
+    session, thread = tree["roots"]
+    assert (session["name"], thread["name"]) == ("cirron.session", "thread_scope")
+    epoch = session["children"][0]
+    assert epoch["marks"] == [{"name": "epoch_loss", "value": 0.5234, "kind": "summary"}]
+    assert epoch["children"][0]["children"][0]["attrs"]["note"] == 'é "quoted" \n tab\t 🚀'
+
+
+def test_trace_summary():
+    header, session, epoch, *_ = sonde("trace", REFERENCE, "--summary").stdout.splitlines()
+    assert header.split()[:3] == ["name", "count", "total"]
+    assert session.split()[:3] == ["cirron.session", "1", "9.6ms"]
+    assert epoch.split()[:3] == ["epoch", "2", "8.2ms"]
+    summary = json.loads(sonde("trace", REFERENCE, "--summary", "--json").stdout)
+    assert summary["spans"] == 16
+    only = sonde("trace", REFERENCE, "--summary", "--name", "augment").stdout.splitlines()
+    assert [line.split()[:2] for line in only[1:]] == [["augment", "6"]]
+    sonde("trace", REFERENCE, "--summary", "--last", "1", status=2)
+
+
+def test_trace_groups_ranks(tmp_path):
+    for rank in (1, 0):
+        run_python(
+            """
+            import sys, cirron as ci
+            ci.profile(path=sys.argv[1], frameworks=[])
+            with ci.scope("work"):
+                pass
+            """,
+            tmp_path,
+            env={"RANK": str(rank), "WORLD_SIZE": "2"},
+        )
+    lines = [line.split(" - ")[0] for line in sonde("trace", tmp_path).stdout.splitlines()]
+    group = ["  cirron.session", "    work"]
+    assert lines == ["rank 0", *group, "rank 1", *group]
+    assert sonde("trace", tmp_path, "--rank", "1").stdout.startswith("cirron.session - ")
+    assert sonde("trace", tmp_path, "--summary").stdout.count("rank ") == 2
+
+
+def test_trace_skips_what_it_cannot_read(tmp_path):
+    shutil.copytree(REFERENCE, tmp_path / "spool")
+    (tmp_path / "spool" / "0.json").write_text('{"schema_version": 1, "spans": [')
+    (tmp_path / "spool" / "1.json").write_text('{"schema_version": 99, "spans": []}')
+    (tmp_path / "spool" / "2.json").write_bytes(b"\xff\x00")
+    done = sonde("trace", tmp_path)
+    assert len(done.stdout.splitlines()) == 16
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    assert "0.json" in lines[0] and "newer" in lines[1] and "2.json" in lines[2]
+    assert "3 of 6 files could not be read" in lines[3]
+
+
+def test_trace_fails_where_there_is_nothing(tmp_path):
+    missing = sonde("trace", tmp_path / "nothing", status=1)
+    assert "name the output directory" in missing.stderr
+    empty = sonde("trace", tmp_path, status=1)
+    assert "name the output directory" in empty.stderr
+    (tmp_path / "only.json").write_text("garbage")
+    sonde("trace", tmp_path, status=1)
+
+
+def test_trace_of_a_running_process_shows_what_is_open(tmp_path):
+    with RunningPython(CHILD, tmp_path, 3600) as run:
+        run.wait_for()
+        lines = [line.split(" {")[0] for line in sonde("trace", tmp_path).stdout.splitlines()]
+        assert lines[0] == "cirron.session - open"
+        assert "  epoch[1] - open" in lines
+        assert "    forward - open" in lines
+        assert "  loader - open" in lines
+        assert sum(line.startswith("    batch[") for line in lines) == 6
+        summary = sonde("trace", tmp_path, "--summary").stdout
+        assert "open" in summary.splitlines()[0]
+        assert sonde("trace", tmp_path, "--last", "1").stdout.count("\n") == 1
+
+
+# --- autopsy --------------------------------------------------------------------------------------
+
+
+def test_autopsy_where_nothing_happened(tmp_path):
+    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+    sonde("autopsy", tmp_path / "nothing", status=1)
+    file = tmp_path / "x.json"
+    file.write_text("{}")
+    assert "name the output directory" in sonde("autopsy", file, status=1).stderr
+
+
+def test_autopsy_after_a_proper_end(tmp_path):
+    run_python("import sys, cirron as ci; ci.profile(path=sys.argv[1], frameworks=[])", tmp_path)
+    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+
+
+def test_autopsy_of_a_killed_process(tmp_path):
+    pid = killed_run(tmp_path)
+    before = sonde("autopsy", tmp_path, "--keep").stdout
+    assert f"pid {pid}, rank 0" in before and ": DEAD\n" in before
+    assert "the exact time is not known" in before
+    assert "nothing was moved" in before
+
+    text = sonde("autopsy", tmp_path).stdout
+    opened = [line.split(" - open for")[0] for line in text.splitlines() if "open for" in line]
+    assert sorted(line.strip() for line in opened) == [
+        "cirron.session", "epoch[1]", "forward", "loader",
+    ]  # fmt: skip
+    assert "      epoch[1]" in opened and "        forward" in opened
+    assert f"(tid {pid})" in text
+    assert '{"layer":"conv"}' in text
+    assert "batch[2] - " in text
+    assert "depth=7 on forward" in text
+    assert "moved into the spool: " in text
+    assert "4 scopes that had been open, out of 1 journal" in text
+
+    spool = Spool(tmp_path / "spool")
+    assert sorted(spool.names()) == sorted(
+        ["warmup", "loader", "epoch", "epoch", "forward", "cirron.session"] + 6 * ["batch"]
+    )
+    assert spool.path(spool.one("forward")) == ["cirron.session", "epoch", "forward"]
+    assert spool.one("forward")["attrs"]["sonde.closed_by"] == "death"
+    assert not list((tmp_path / "live").glob("*.journal"))
+
+    again = sonde("autopsy", tmp_path).stdout
+    assert "recovered earlier" in again and "forward - open for" in again
+    assert "moved" not in again
+    assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
+
+
+def test_autopsy_as_json(tmp_path):
+    pid = killed_run(tmp_path)
+    report = json.loads(sonde("autopsy", tmp_path, "--json").stdout)
+    (process,) = report["processes"]
+    assert (process["pid"], process["fate"]) == (pid, "dead")
+    assert {scope["name"] for scope in process["open"]} == {
+        "cirron.session", "epoch", "forward", "loader",
+    }  # fmt: skip
+    assert process["last_sign_ns"] >= process["started_ns"]
+    assert report["moved"]["journals"] == 1
+    (moved,) = report["moved"]["files"]
+    assert moved in {file.name for file in Spool(tmp_path / "spool").files}
+
+
+def test_autopsy_finds_the_last_spans_in_the_spool(tmp_path):
+    with RunningPython(CHILD, tmp_path, 0.05) as run:
+        run.wait_for()
+        deadline = time.monotonic() + 20
+        while len(list((tmp_path / "spool").glob("*.json"))) == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.3)
+        run.signal(signal.SIGKILL)
+        run.process.wait()
+    text = sonde("autopsy", tmp_path, "--keep").stdout
+    assert "last closed spans" in text
+    assert "batch[2] - " in text
+
+
+def test_autopsy_leaves_a_running_process_alone(tmp_path):
+    with RunningPython(CHILD, tmp_path, 3600) as run:
+        run.wait_for()
+        text = sonde("autopsy", tmp_path).stdout
+        assert ": running\n" in text
+        assert "open now:" in text and "forward - open for" in text
+        assert "moved" not in text and "died" not in text
+        assert list((tmp_path / "live").glob("*.journal"))
+        status, _, errors = run.finish()
+        assert (status, errors) == (0, "")
+    assert len(Spool(tmp_path / "spool").named("batch")) == 6
+
+
+def test_autopsy_of_a_journal_of_another_kind(tmp_path):
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "1.journal").write_bytes(b"something else" * 100_000)
+    done = sonde("autopsy", tmp_path, status=1)
+    assert "is no journal" in done.stderr
+    assert (tmp_path / "live" / "1.journal").exists()
+
+
+# --- tail -----------------------------------------------------------------------------------------
+
+
+def test_tail_where_nothing_runs(tmp_path):
+    assert "sonde trace" in sonde("tail", tmp_path, status=1).stderr
+    assert "name the output directory" in sonde("tail", tmp_path / "x", status=1).stderr
+
+
+def test_tail_once_shows_the_open_stacks(tmp_path):
+    with RunningPython(CHILD, tmp_path, 3600) as run:
+        run.wait_for()
+        text = sonde("tail", tmp_path, "--once").stdout
+        assert f"pid {run.pid}" in text
+        assert "forward - open for" in text and "loader - open for" in text
+
+
+@contextlib.contextmanager
+def tail_of(directory, *args):
+    command = [sonde_path(), "tail", directory, "--interval", "0.02", *args]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as tail:
+        try:
+            yield tail
+        finally:
+            tail.kill()
+
+
+def extra_scopes(run, count):
+    for _ in range(count):
+        run.process.stdin.write("go\n")
+        run.process.stdin.flush()
+        assert run.process.stdout.readline() == "done\n"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("interval", [3600, 0.02])
+def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
+    with RunningPython(CHILD, tmp_path, interval) as run:
+        run.wait_for()
+        with tail_of(tmp_path) as tail:
+            extra_scopes(run, 5)
+            run.finish()
+            output, errors = tail.communicate(timeout=30)
+    assert (tail.returncode, errors) == (0, "")
+    lines = output.splitlines()
+    assert sum(line.startswith("[cirron] extra - ") for line in lines) == 5
+    assert all("{more=1}" in line for line in lines if line.startswith("[cirron] extra"))
+    forward = [line for line in lines if line.startswith("[cirron] forward - ")]
+    assert len(forward) == 1 and "{depth=7}" in forward[0]
+    assert sum(line.startswith("[cirron] batch[0] - ") for line in lines) == 2
+    assert sum(line.startswith("[cirron] cirron.session - ") for line in lines) == 1
+    assert lines[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
+
+
+def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):
+    with RunningPython(CHILD, tmp_path, 0.02) as run:
+        run.wait_for()
+        extra_scopes(run, 3)
+        time.sleep(0.3)
+        with tail_of(tmp_path, "-n", "2") as tail:
+            assert [tail.stdout.readline()[:16] for _ in range(2)] == ["[cirron] extra -"] * 2
+            run.finish()
+            assert "extra" not in tail.communicate(timeout=30)[0]
+
+
+def test_tail_names_ranks_where_there_are_several(tmp_path):
+    with (
+        RunningPython(CHILD, tmp_path, 0.02, env={"RANK": "0"}) as first,
+        RunningPython(CHILD, tmp_path, 0.02, env={"RANK": "1"}) as second,
+    ):
+        first.wait_for()
+        second.wait_for()
+        with tail_of(tmp_path) as tail:
+            extra_scopes(first, 1)
+            extra_scopes(second, 1)
+            first.finish()
+            second.finish()
+            lines = tail.communicate(timeout=30)[0].splitlines()
+    for rank, run in enumerate((first, second)):
+        assert sum(line.startswith(f"rank {rank} [cirron] extra - ") for line in lines) == 1
+        assert f"[sonde] pid {run.pid} (rank {rank}) ended" in lines
+
+
+def test_tail_says_that_a_process_died_and_what_to_do(tmp_path):
+    with RunningPython(CHILD, tmp_path, 3600) as run:
+        run.wait_for()
+        with tail_of(tmp_path) as tail:
+            assert tail.stdout.readline().startswith("[cirron] ")
+            run.signal(signal.SIGKILL)
+            run.process.wait()
+            output, _ = tail.communicate(timeout=30)
+    assert output.splitlines()[-1].endswith(f"sonde autopsy {tmp_path}")
+    assert tail.returncode == 0
+
+
+def test_tail_ends_quietly_on_an_interrupt(tmp_path):
+    with RunningPython(CHILD, tmp_path, 3600) as run:
+        run.wait_for()
+        with tail_of(tmp_path) as tail:
+            assert tail.stdout.readline().startswith("[cirron] ")
+            tail.send_signal(signal.SIGINT)
+            _, errors = tail.communicate(timeout=30)
+        assert (tail.returncode, errors) == (0, "")

@@ -1,0 +1,230 @@
+"""The documents are true: the formats, their examples, and the warnings that the guide lists."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SPOOL = (ROOT / "docs/formats/spool.md").read_text()
+JOURNAL = (ROOT / "docs/formats/journal.md").read_text()
+GUIDE = (ROOT / "docs/guide.md").read_text()
+
+
+def section(document: str, heading: str) -> str:
+    """The text below a heading, up to the next one."""
+    start = document.index(f"\n{heading}\n") + len(heading) + 2
+    return re.split(r"^#", document[start:], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def code(document: str, language: str) -> str:
+    """The last block of that language; examples stand at the end."""
+    return re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[-1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Cells of every table in it, without headings and rules."""
+    tables = re.findall(r"^\|.*\n\|[-|]+\|\n((?:\|.*\n)*)", text, re.MULTILINE)
+    lines = [line for table in tables for line in table.splitlines()]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def keys(heading: str) -> list[str]:
+    return [row[0].strip("`") for row in rows(section(SPOOL, heading))]
+
+
+def sonde(*arguments: object) -> str:
+    command = Path(sys.executable).with_name("sonde")
+    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def strict_json(text: str) -> dict[str, object]:
+    """Python's own reader takes NaN and repeated keys; this one does not."""
+
+    def no_constant(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    def no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        assert len({key for key, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    return json.loads(text, parse_constant=no_constant, object_pairs_hook=no_repeats)
+
+
+# -- spool.md ------------------------------------------------------------------------------------
+
+
+def test_the_example_batch_is_strict_json_with_the_documented_keys() -> None:
+    batch = strict_json(code(SPOOL, "json"))
+    assert list(batch) == keys("## Batch")
+    assert all(list(span) == keys("## Span") for span in batch["spans"])
+    assert all(list(mark) == keys("## Mark") for mark in batch["marks"])
+    assert f"{batch['created_ns']:020}-{batch['batch_id']}.json" in SPOOL
+
+
+def test_our_reader_reads_the_example_batch(tmp_path: Path) -> None:
+    file = tmp_path / "batch.json"
+    file.write_text(code(SPOOL, "json"))
+    assert sonde("trace", file) == code(SPOOL, "text")
+
+
+def test_the_program_of_the_example_writes_such_a_batch(tmp_path: Path) -> None:
+    example = strict_json(code(SPOOL, "json"))
+    run_python(code(SPOOL, "python"), tmp_path, {"RANK": "1", "WORLD_SIZE": "2"})
+    batches = [strict_json(f.read_text()) for f in sorted(tmp_path.glob(".cirron/spool/*.json"))]
+    for kind in ("spans", "marks"):
+        written = [record for batch in batches for record in batch[kind]]
+        assert [shape(record) for record in written] == [shape(r) for r in example[kind]]
+    assert [list(batch) for batch in batches] == [keys("## Batch")] * len(batches)
+
+
+def shape(record: dict[str, object]) -> dict[str, object]:
+    """What is the same in every run: key order, and everything but ids, times and process."""
+    varies = ("id", "_id", "_ns", "pid")
+    kept = {key: value for key, value in record.items() if not key.endswith(varies)}
+    kept["attrs"] = {k: v for k, v in record["attrs"].items() if k != "pid"}
+    kept["mark_ids"] = len(record.get("mark_ids", ()))
+    return {"keys": list(record), **kept}
+
+
+def test_every_way_a_span_is_closed_is_documented() -> None:
+    text = (ROOT / "engine/spool/ring_reader.cpp").read_text()
+    body = text[text.index("closed_by_text(") :]
+    written = set(re.findall(r'return "(\w+)";', body[: body.index("\n}\n")]))
+    assert set(keys("## What we add to the schema")) == written
+
+
+# -- journal.md ----------------------------------------------------------------------------------
+
+STRUCT = re.compile(r"^### `(\w+)`: (\d+) bytes$", re.MULTILINE)
+
+
+def layout_assertions() -> list[str]:
+    """The tables as C++ that compiles only where they are true."""
+    lines = []
+    for name, size in STRUCT.findall(JOURNAL):
+        lines.append(f"static_assert(sizeof({name}) == {size});")
+        for offset, width, field, _ in rows(section(JOURNAL, f"### `{name}`: {size} bytes")):
+            member = f"{name}, {field.strip('`')}"
+            lines.append(f"static_assert(offsetof({member}) == {offset});")
+            lines.append(f"static_assert(sizeof({member.replace(', ', '::')}) == {width});")
+    for name, value, _ in rows(section(JOURNAL, "## The file")):
+        lines.append(f"static_assert({name.strip('`')} == {value});")
+    return lines
+
+
+def compiles(assertions: list[str]) -> subprocess.CompletedProcess[str]:
+    program = [
+        "#include <cstddef>",
+        '#include "engine/record/journal.h"',
+        "using namespace sonde::record;",
+        *assertions,
+    ]
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-I", ROOT]
+    return subprocess.run(
+        [*command, "-x", "c++", "-"], input="\n".join(program), capture_output=True, text=True
+    )
+
+
+def test_the_tables_of_the_journal_agree_with_its_header() -> None:
+    assertions = layout_assertions()
+    assert len(assertions) > 150
+    done = compiles(assertions)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_wrong_offset_is_noticed() -> None:
+    assertions = layout_assertions()
+    wrong = [line.replace("depth) == 16", "depth) == 20") for line in assertions]
+    assert wrong != assertions
+    assert compiles(wrong).returncode != 0
+
+
+@pytest.mark.parametrize(("name", "size"), STRUCT.findall(JOURNAL))
+def test_the_tables_of_the_journal_leave_no_byte_out(name: str, size: str) -> None:
+    at = 0
+    for offset, width, field, _ in rows(section(JOURNAL, f"### `{name}`: {size} bytes")):
+        assert int(offset) == at, field
+        at += int(width)
+    assert at == int(size)
+
+
+def test_the_example_reader_of_the_journal_finds_what_a_killed_process_had_open(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import os, signal, cirron as ci
+        ci.profile(flush_interval=3600)
+        for epoch in ci.epochs(range(3)):
+            with ci.scope("forward"):
+                pass
+        outer = ci.scope("epoch", index=7)
+        with outer, ci.scope("x" * 2000, key="value"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    run_python(program, tmp_path, status=-signal.SIGKILL)
+    (journal,) = tmp_path.glob(".cirron/live/*.journal")
+    printed = run_python(code(JOURNAL, "python"), tmp_path, arguments=(journal,)).splitlines()
+    names = [line.rpartition(" ")[0] for line in printed]
+    assert names == ["cirron.session", "  epoch[7]", "    " + "x" * 2000]
+
+    sonde("autopsy", tmp_path)
+    spans = [
+        span
+        for file in sorted(tmp_path.glob(".cirron/spool/*.json"))
+        for span in strict_json(file.read_text())["spans"]
+    ]
+    dead = {s["id"] for s in spans if s["attrs"].get("sonde.closed_by") == "death"}
+    assert {line.rpartition(" ")[2] for line in printed} == dead
+    assert len([s for s in spans if s["name"] == "forward"]) == 3
+
+
+def run_python(
+    program: str,
+    directory: Path,
+    environment: dict[str, str] | None = None,
+    arguments: tuple[object, ...] = (),
+    status: int = 0,
+) -> str:
+    unset = ("CIRRON_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(unset)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        cwd=directory,
+        env=clean | {"HOME": str(directory)} | (environment or {}),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+# -- guide.md ------------------------------------------------------------------------------------
+
+
+def sources() -> str:
+    """Everything that can speak, with string literals that the code splits joined again."""
+    files = [
+        *(ROOT / "engine").rglob("*.cpp"),
+        *(ROOT / "python").rglob("*.cpp"),
+        *(ROOT / "python").rglob("*.py"),
+    ]
+    text = "\n".join(path.read_text() for path in files)
+    return re.sub(r'"\s*\n?\s*f?"', "", text)
+
+
+def test_every_warning_in_the_guide_is_one_that_the_program_has() -> None:
+    spoken = sources()
+    quoted = [row[0].strip("`") for row in rows(section(GUIDE, "## Warnings, and what to do"))]
+    assert len(quoted) > 15
+    fragments = [part.strip() for text in quoted for part in text.split("...") if part.strip()]
+    assert [fragment for fragment in fragments if fragment not in spoken] == []
