@@ -6,6 +6,7 @@ A name here is a name in budgets.json. Rows that come out of one process share i
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ class Effort:
     """How much to do; the quick numbers are for trying things out, not for a verdict."""
 
     rounds: int = 400
-    peer_rounds: int = 100
+    peer_rounds: int = 200
     disabled_scopes: int = 10_000_000
     stall_seconds: int = 30
     peer_stall_seconds: int = 8
@@ -106,14 +107,15 @@ def cpp_scope(effort: Effort) -> Measurement:
 def stall(effort: Effort) -> Measurement:
     ours = script(OURS, "stall", str(effort.stall_seconds), "20000")
     found = Measurement(
-        f"worst {time_text(ours['ours_worst'])}, usual {time_text(ours['ours_typical'])}",
-        f"bare {time_text(ours['control_worst'])}, usual {time_text(ours['control_typical'])}",
-        f"+{number(ours['stall'] / 1e6)} ms",
+        f"{time_text(ours['stall'])} (usual {time_text(ours['usual'])})",
+        f"gap {time_text(ours['gap'])}, bare loop {time_text(ours['control_gap'])}",
     )
     found.quantities["milliseconds"] = ours["stall"] / 1e6
+    for way in ("waiting", "making_way", "working"):
+        found.quantities[f"{way}_milliseconds"] = ours[way] / 1e6
     if child.have_peer():
         peer = script(PEER, "stall", str(effort.peer_stall_seconds), "20000")
-        found.reference = f"{time_text(peer['stall'])} (usual {time_text(peer['ours_typical'])})"
+        found.reference = f"{time_text(peer['stall'])} (usual {time_text(peer['usual'])})"
     return found
 
 
@@ -177,11 +179,11 @@ def full_spool(effort: Effort) -> Measurement:
     )
     # The worse of the two: a first flush that lists the directory is a flush like any other.
     extra = max(full["any"] - empty["any"], full["first"] - empty["first"])
-    found.ratio = f"+{number(max(0.0, extra))} ms"
+    found.ratio = f"{extra:+.3g} ms"
     found.quantities["extra_milliseconds"] = extra
     if child.have_peer():
         peer = script(PEER, "full_spool", "20000", "1")
-        found.reference = f"+{number(peer['full']['any'] - peer['empty']['any'])} ms"
+        found.reference = f"{peer['full']['any'] - peer['empty']['any']:+.3g} ms"
     return found
 
 
@@ -215,15 +217,18 @@ def import_time(effort: Effort) -> Measurement:
 
 
 def spool_of(spans: int) -> Path:
-    """A spool with that many spans, written by our wheel; kept, for it takes a while."""
+    """A spool with that many spans, written by the wheel installed; kept for the next run."""
     kept = child.DATA / f"spool-{spans}"
-    if not (kept / "spool").is_dir():
-        child.progress(f"writing a spool of {spans:,} spans (once)")
-        with child.Scratch() as home:
-            child.run(
-                [OURS / "python", child.BENCH / "make_spool.py", home / "out", str(spans)], home
-            )
-            (home / "out").rename(kept)
+    (package,) = OURS.parent.glob("lib/python*/site-packages/sonde")
+    if kept.is_dir() and kept.stat().st_mtime > package.stat().st_mtime:
+        return kept
+    child.progress(f"writing a spool of {spans:,} spans")
+    shutil.rmtree(kept, ignore_errors=True)
+    with child.Scratch() as home:
+        made = home / "out"
+        child.run([OURS / "python", child.BENCH / "make_spool.py", made, str(spans)], home)
+        made.rename(kept)
+    kept.touch()
     return kept
 
 

@@ -84,15 +84,18 @@ def main() -> int:
     effort = QUICK if arguments.quick else FULL
     lines = [measure(row, effort, budgets[row.name]) for row in rows]
     seconds = round(time.monotonic() - start)
+    machine["load_after"] = round(os.getloadavg()[0], 2)
 
-    about = "{cpu}, Linux {kernel}, Python {python}, {reference}, load {load_before} before"
+    about = (
+        "{cpu}, Linux {kernel}, Python {python}, {reference}, load {load_before} to {load_after}"
+    )
     about = about.format(**machine) + f", {seconds} s{', quick' if arguments.quick else ''}"
     print(f"\n{about}\n\n{table(lines)}")
     missed = [line.name for line in lines if line.verdict() != "ok"]
     print(f"\n{'missed: ' + ', '.join(missed) if missed else 'all budgets kept'}")
-    RESULT.parent.mkdir(exist_ok=True)
-    result = {**machine, "seconds": seconds, "rows": [line.as_json() for line in lines]}
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    if not arguments.only:
+        result = {**machine, "seconds": seconds, "rows": [line.as_json() for line in lines]}
+        RESULT.write_text(json.dumps(result, indent=2) + "\n")
     return 1 if missed else 0
 
 

@@ -2,40 +2,78 @@
 
 The thread looks at the clock as often as it can and records a span whenever one is due; a stall is
 a gap between two looks. On a shared machine most long gaps are somebody else's: another process,
-the hypervisor. So every second with the profiler is followed by one of the same loop without it.
+the hypervisor. What is the profiler's is found out in three ways, and the longest counts:
 
-What we cause comes back with every flush, once a second, and so shows in the worst gap of most
-seconds; what the machine does strikes seconds of both kinds alike. Therefore the worst gaps of all
-seconds of a kind are sorted and compared rank by rank, and the stall is the largest excess of ours
-over the control, the top tenth left out (a few seconds of either kind are hit by chance alone).
-Where even our single worst gap is shorter than that, it is the answer.
+- Waiting for it: in the gap the thread gave up the processor of its own accord, because it needed a
+  lock, the interpreter, the disk. The kernel counts that. The worst gap of all counts.
+- Making way for it: other threads of this process ran while this one did not. Mostly that is their
+  doing, but another process may have held the thread up just then. What they do comes back with
+  every flush, once a second, so the worst gap of each second counts, the top tenth left out.
+- Working for it: the thread itself was busy, as when recording takes an expensive turn. Time taken
+  away by the hypervisor looks the same from inside. So every second with the profiler is followed
+  by one of the same loop without it, the worst gaps of all seconds of a kind are sorted, and the
+  largest excess at the same rank counts, again without the top tenth.
 
     stall.py SECONDS RATE
 """
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
 
 import cirron as ci
 
 SECOND_NS = 1_000_000_000
+WORTH_A_LOOK_NS = 50_000
 
 
-def worst_gap(record: Callable[[], None], rate: int) -> int:
-    """One second of the loop; nanoseconds."""
-    clock = time.perf_counter_ns
+@dataclass
+class Worst:
+    """Of the gaps of one second, in nanoseconds."""
+
+    gap: int = 0
+    waiting: int = 0
+    making_way: int = 0
+    working: int = 0
+
+    def add(self, gap: int, own_cpu: int, other_cpu: int, blocked: bool) -> None:
+        self.gap = max(self.gap, gap)
+        if blocked:
+            self.waiting = max(self.waiting, gap)
+        else:
+            self.making_way = max(self.making_way, min(gap, other_cpu))
+        self.working = max(self.working, min(gap, own_cpu))
+
+
+def voluntary_switches() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def one_second(record: Callable[[], None], rate: int) -> Worst:
+    clock, all_threads, this_thread = (
+        time.perf_counter_ns,
+        time.process_time_ns,
+        time.thread_time_ns,
+    )
     period = SECOND_NS // rate
+    worst = Worst()
+    switches, all_cpu, own_cpu = voluntary_switches(), all_threads(), this_thread()
     last = due = clock()
     end = last + SECOND_NS
-    worst = 0
     while last < end:
         now = clock()
-        gap = now - last
-        if gap > worst:
-            worst = gap
-        last = now
+        gap, last = now - last, now
+        all_now, own_now = all_threads(), this_thread()
+        if gap > WORTH_A_LOOK_NS:
+            own = own_now - own_cpu
+            switches_now = voluntary_switches()
+            worst.add(gap, own, all_now - all_cpu - own, switches_now != switches)
+            switches = switches_now
+        all_cpu, own_cpu = all_now, own_now
         if now >= due:
             due += period
             record()
@@ -51,31 +89,30 @@ def record_nothing() -> None:
     pass
 
 
-def attributed(ours: list[int], control: list[int]) -> int:
-    """The part of our gaps that the control does not explain; both sorted."""
-    counted = len(ours) - len(ours) // 10
-    excess = max(a - b for a, b in zip(ours[:counted], control[:counted], strict=True))
-    return max(0, min(excess, ours[-1]))
+def without_top_tenth(values: list[int]) -> list[int]:
+    return sorted(values)[: len(values) - len(values) // 10]
 
 
 def main() -> None:
     seconds, rate = int(sys.argv[1]), int(sys.argv[2])
     ci.profile(frameworks=[])
-    worst_gap(record_span, rate)
+    one_second(record_span, rate)
     ours, control = [], []
     for _ in range(seconds):
-        ours.append(worst_gap(record_span, rate))
+        ours.append(one_second(record_span, rate))
         ci.flush()  # what is left over is not the next second's
-        control.append(worst_gap(record_nothing, rate))
-    ours.sort()
-    control.sort()
+        control.append(one_second(record_nothing, rate))
+    busy = without_top_tenth([second.working for second in ours])
+    busy_without = without_top_tenth([second.working for second in control])
     found = {
-        "stall": attributed(ours, control),
-        "ours_worst": ours[-1],
-        "ours_typical": ours[len(ours) // 2],
-        "control_worst": control[-1],
-        "control_typical": control[len(control) // 2],
+        "waiting": max(second.waiting for second in ours),
+        "making_way": without_top_tenth([second.making_way for second in ours])[-1],
+        "working": max(0, *(a - b for a, b in zip(busy, busy_without, strict=True))),
     }
+    found["stall"] = max(found.values())
+    found["usual"] = median(max(second.waiting, second.making_way) for second in ours)
+    found["gap"] = max(second.gap for second in ours)
+    found["control_gap"] = max(second.gap for second in control)
     print(json.dumps(found))
 
 

@@ -16,7 +16,8 @@ std::uint32_t Histogram::bucket_of(std::int64_t value) noexcept {
 std::int64_t Histogram::middle_of(std::uint32_t bucket) noexcept {
   if (bucket < (1u << kSubBits)) return bucket;
   const std::uint32_t shift = (bucket >> kSubBits) - 1;
-  const std::int64_t low = static_cast<std::int64_t>((1u << kSubBits) + (bucket & ((1u << kSubBits) - 1))) << shift;
+  const std::int64_t low =
+      static_cast<std::int64_t>((1u << kSubBits) + (bucket & ((1u << kSubBits) - 1))) << shift;
   return low + ((std::int64_t{1} << shift) >> 1);
 }
 

@@ -1,6 +1,6 @@
 // Trees of names with the statistics of all spans that stand at the same place. Nodes live in one
-// pool and move between trees by relinking, because a stream of spans builds and merges a small tree
-// per training step.
+// pool and move between trees by relinking, because a stream of spans builds and merges a small
+// tree per training step.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct NodeStats {
 class NameTree {
  public:
   using NameId = std::uint32_t;
-  static constexpr NameId kOtherNames = 0;            // where names beyond the limits are added up
+  static constexpr NameId kOtherNames = 0;  // where names beyond the limits are added up
   static constexpr std::uint32_t kMaxNames = 1u << 16;
   static constexpr std::uint32_t kMaxChildren = 256;  // different names under one node
 

@@ -24,7 +24,9 @@ Summarizer::Summarizer(SummaryOptions options) : options_(options), seen_(kSeenE
 // A batch is grouped by thread, so a parent may stand before the children other threads gave it. By
 // time of closing it comes after them; equal times keep the order in which their thread wrote them.
 void Summarizer::add(std::span<const model::Span> spans) {
-  const auto earlier = [](const model::Span& a, const model::Span& b) { return end_of(a) < end_of(b); };
+  const auto earlier = [](const model::Span& a, const model::Span& b) {
+    return end_of(a) < end_of(b);
+  };
   if (std::is_sorted(spans.begin(), spans.end(), earlier)) {
     for (const model::Span& span : spans) add_one(span);
     return;
@@ -64,7 +66,8 @@ Summarizer::Forest Summarizer::take(const base::Id& id) {
 
 // Where a child of `parent_id` belongs: among those that wait for it, or, if it has already come,
 // under its name wherever that is by now.
-Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank, std::uint32_t height) {
+Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank,
+                                         std::uint32_t height) {
   std::array<NameTree::NameId, kMaxHeight> path;
   std::uint32_t climbed = 0;
   Forest* level = nullptr;
@@ -74,7 +77,8 @@ Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank, 
     } else if (const auto found = waiting_.find(parent_id); found != waiting_.end()) {
       found->second.touched = spans_;
       level = &found->second.children;
-    } else if (const Seen* seen = recall(parent_id); seen != nullptr && climbed + height < kMaxHeight) {
+    } else if (const Seen* seen = recall(parent_id);
+               seen != nullptr && climbed + height < kMaxHeight) {
       path[climbed++] = seen->name;
       parent_id = seen->parent_id;
     } else {
@@ -89,8 +93,8 @@ Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank, 
   return *level;
 }
 
-// A table of fixed size: one place per hash for spans that had children, one for those that had none
-// yet, which are many and rarely asked for.
+// A table of fixed size: one place per hash for spans that had children, one for those that had
+// none yet, which are many and rarely asked for.
 std::size_t Summarizer::place_of(const base::Id& id, bool parent) noexcept {
   return (id.lo ^ (id.hi >> 7)) % (kSeenEntries / 2) * 2 + (parent ? 0 : 1);
 }
@@ -136,7 +140,8 @@ namespace {
 
 SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node);
 
-std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::Forest& forest, std::int64_t whole_ns) {
+std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::Forest& forest,
+                                       std::int64_t whole_ns) {
   std::vector<SummaryNode> out;
   for (const NameTree::Node* node = forest.first; node != nullptr; node = node->next) {
     out.push_back(finish_node(tree, *node));
@@ -146,7 +151,8 @@ std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::For
     for (const SummaryNode& node : out) whole_ns = add_capped(whole_ns, node.total_ns);
   }
   for (SummaryNode& node : out) {
-    node.share_of_parent = whole_ns > 0 ? static_cast<double>(node.total_ns) / static_cast<double>(whole_ns) : 0;
+    node.share_of_parent =
+        whole_ns > 0 ? static_cast<double>(node.total_ns) / static_cast<double>(whole_ns) : 0;
   }
   std::sort(out.begin(), out.end(), [](const SummaryNode& a, const SummaryNode& b) {
     return a.total_ns != b.total_ns ? a.total_ns > b.total_ns : a.name < b.name;

@@ -1,5 +1,6 @@
-// A trace of any length added up to a tree of names: how often, how long, which share. Reads spans as
-// a stream and keeps only what is still waiting for its parent, so gigabytes fit into a few megabytes.
+// A trace of any length added up to a tree of names: how often, how long, which share. Reads spans
+// as a stream and keeps only what is still waiting for its parent, so gigabytes fit into a few
+// megabytes.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct SummaryNode {
   std::int64_t total_ns = 0, mean_ns = 0, min_ns = 0, max_ns = 0;
   std::int64_t p50_ns = 0, p95_ns = 0;  // right to about 3 %
   std::int64_t gpu_ns = model::kNone;
-  std::int64_t self_ns = 0;       // total less that of the children, not below 0 (they may run in parallel)
-  double share_of_parent = 0;     // of the parent's total; of all roots' for a root
+  std::int64_t self_ns =
+      0;  // total less that of the children, not below 0 (they may run in parallel)
+  double share_of_parent = 0;         // of the parent's total; of all roots' for a root
   std::vector<SummaryNode> children;  // longest first
 };
 
@@ -38,7 +40,8 @@ struct RankSummary {
 struct Summary {
   std::vector<RankSummary> ranks;
   std::uint64_t spans = 0;
-  std::uint64_t orphans = 0;  // spans that waited too long for their parent: under the root "(orphans)"
+  std::uint64_t orphans =
+      0;  // spans that waited too long for their parent: under the root "(orphans)"
   bool names_folded = false;  // too many different names: the later ones are one, "(other names)"
 };
 

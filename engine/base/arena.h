@@ -46,7 +46,8 @@ class Arena {
 
  private:
   void grow(std::size_t bytes) {
-    const std::size_t wanted = capacity_ < kLargest ? (capacity_ ? capacity_ * 2 : kFirst) : kLargest;
+    const std::size_t wanted =
+        capacity_ < kLargest ? (capacity_ ? capacity_ * 2 : kFirst) : kLargest;
     capacity_ = bytes > wanted ? bytes : wanted;
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(capacity_));
     used_ = 0;

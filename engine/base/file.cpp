@@ -61,7 +61,8 @@ Status write_atomically(const std::string& path, std::span<const std::string_vie
     status = write_all(fd.get(), part, temporary);
     if (!status.ok()) break;
   }
-  if (status.ok() && ::close(fd.release()) != 0) status = Status::from_errno("cannot close " + temporary);
+  if (status.ok() && ::close(fd.release()) != 0)
+    status = Status::from_errno("cannot close " + temporary);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = Status::from_errno("cannot rename " + temporary);
   }
@@ -74,7 +75,8 @@ Status read_file(const std::string& path, std::string& out) {
   if (!fd) return Status::from_errno("cannot open " + path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return Status::from_errno("cannot read " + path);
-  out.resize(static_cast<std::size_t>(info.st_size) + 1);  // one more, so that the end is seen without growing
+  out.resize(static_cast<std::size_t>(info.st_size) +
+             1);  // one more, so that the end is seen without growing
   std::size_t done = 0;
   for (;;) {
     if (done == out.size()) out.resize(out.size() + 4096);
@@ -104,7 +106,8 @@ std::string join_path(std::string_view directory, std::string_view name) {
   return path;
 }
 
-Status list_directory(const std::string& path, std::string_view suffix, std::vector<std::string>& out) {
+Status list_directory(const std::string& path, std::string_view suffix,
+                      std::vector<std::string>& out) {
   out.clear();
   DIR* directory = ::opendir(path.c_str());
   if (directory == nullptr) {

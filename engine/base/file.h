@@ -38,8 +38,9 @@ class Fd {
 // mkdir -p.
 Status make_directories(const std::string& path);
 
-// Writes `<path>.tmp`, then renames it over `path`: a reader sees all of it or nothing. No fsync: power
-// loss is out of scope, and an fsync can stall a shared disk for seconds. Nothing is left on failure.
+// Writes `<path>.tmp`, then renames it over `path`: a reader sees all of it or nothing. No fsync:
+// power loss is out of scope, and an fsync can stall a shared disk for seconds. Nothing is left on
+// failure.
 Status write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
 Status read_file(const std::string& path, std::string& out);
@@ -48,7 +49,8 @@ std::string absolute_path(const std::string& path);
 std::string join_path(std::string_view directory, std::string_view name);
 
 // File names in a directory that end in `suffix`, sorted. A directory that is not there is empty.
-Status list_directory(const std::string& path, std::string_view suffix, std::vector<std::string>& out);
+Status list_directory(const std::string& path, std::string_view suffix,
+                      std::vector<std::string>& out);
 
 // A whole file mapped read-only or copy-on-write; empty files map to an empty view.
 class MappedFile {

@@ -12,7 +12,8 @@ namespace sonde::base {
 Id random_id() noexcept {
   Id id;
   if (getrandom(&id, sizeof id, 0) != static_cast<ssize_t>(sizeof id)) {
-    // No random source (a very old kernel, a strict sandbox): unique on this host is the best we can do.
+    // No random source (a very old kernel, a strict sandbox): unique on this host is the best we
+    // can do.
     id.hi = mix64(monotonic_ns() ^ (static_cast<std::uint64_t>(getpid()) << 32));
     id.lo = mix64(static_cast<std::uint64_t>(wall_clock_ns()) + id.hi);
   }
@@ -27,10 +28,10 @@ struct HexTable {
 
 constexpr HexTable make_hex_table() {
   HexTable table{};
-  constexpr char digits[] = "0123456789abcdef";
+  constexpr char kLetters[] = "0123456789abcdef";
   for (int i = 0; i < 256; ++i) {
-    table.pairs[2 * i] = digits[i >> 4];
-    table.pairs[2 * i + 1] = digits[i & 15];
+    table.pairs[2 * i] = kLetters[i >> 4];
+    table.pairs[2 * i + 1] = kLetters[i & 15];
   }
   return table;
 }
@@ -51,7 +52,8 @@ constexpr DigitTable make_digit_table() {
   DigitTable table{};
   for (std::uint8_t& value : table.values) value = 0xFF;
   for (int i = 0; i < 10; ++i) table.values['0' + i] = static_cast<std::uint8_t>(i);
-  for (int i = 0; i < 6; ++i) table.values['a' + i] = table.values['A' + i] = static_cast<std::uint8_t>(10 + i);
+  for (int i = 0; i < 6; ++i)
+    table.values['a' + i] = table.values['A' + i] = static_cast<std::uint8_t>(10 + i);
   return table;
 }
 

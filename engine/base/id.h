@@ -15,7 +15,9 @@ struct Id {
 };
 
 struct IdHash {
-  std::size_t operator()(const Id& id) const noexcept { return id.hi ^ (id.lo * 0x9E3779B97F4A7C15u); }
+  std::size_t operator()(const Id& id) const noexcept {
+    return id.hi ^ (id.lo * 0x9E3779B97F4A7C15u);
+  }
 };
 
 // A bijection on 64 bits (the finaliser of SplitMix64): different counters give different ids.

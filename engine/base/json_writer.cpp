@@ -18,12 +18,16 @@ constexpr std::array<bool, 256> kPlain = make_plain();
 
 bool is_continuation(unsigned char c) { return (c & 0xC0) == 0x80; }
 
-// Decodes one code point at text[i]; returns its length, or 0 for a byte that starts none. Surrogates
-// (which Python strings may hold) decode like any other three-byte sequence.
+// Decodes one code point at text[i]; returns its length, or 0 for a byte that starts none.
+// Surrogates (which Python strings may hold) decode like any other three-byte sequence.
 std::size_t decode(std::string_view text, std::size_t i, std::uint32_t& code) {
   const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
   const unsigned char lead = at(i);
-  std::size_t length = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+  std::size_t length = lead < 0x80         ? 1
+                       : (lead >> 5) == 6  ? 2
+                       : (lead >> 4) == 14 ? 3
+                       : (lead >> 3) == 30 ? 4
+                                           : 0;
   if (length == 0 || i + length > text.size()) return 0;
   code = length == 1 ? lead : lead & (0x7Fu >> length);
   for (std::size_t k = 1; k < length; ++k) {
@@ -48,18 +52,24 @@ void JsonWriter::grow(std::size_t bytes) {
 void JsonWriter::string(std::string_view utf8) {
   std::size_t plain = 0;
   while (plain < utf8.size() && kPlain[static_cast<unsigned char>(utf8[plain])]) ++plain;
+  if (utf8.empty()) return raw("\"\"");
   if (plain != utf8.size()) return escape(utf8);
   char* out = reserve(utf8.size() + 2);
   *out = '"';
-  std::memcpy(out + 1, utf8.data(), utf8.size());
+  if (!utf8.empty()) std::memcpy(out + 1, utf8.data(), utf8.size());
   out[utf8.size() + 1] = '"';
   size_ += utf8.size() + 2;
 }
 
 void JsonWriter::escape(std::string_view utf8) {
   const auto unicode = [this](std::uint32_t code) {
-    constexpr char digits[] = "0123456789abcdef";
-    const char text[6] = {'\\', 'u', digits[code >> 12 & 15], digits[code >> 8 & 15], digits[code >> 4 & 15], digits[code & 15]};
+    constexpr char kDigits[] = "0123456789abcdef";
+    const char text[6] = {'\\',
+                          'u',
+                          kDigits[code >> 12 & 15],
+                          kDigits[code >> 8 & 15],
+                          kDigits[code >> 4 & 15],
+                          kDigits[code & 15]};
     raw({text, 6});
   };
   raw('"');

@@ -1,6 +1,6 @@
-// The one JSON writer. It escapes and never alters data: a non-finite float becomes the string "NaN",
-// "Infinity" or "-Infinity" (strict readers must be able to read the file exactly when a loss
-// diverges), a float always looks like a float, a lone surrogate becomes its \u escape.
+// The one JSON writer. It escapes and never alters data: a non-finite float becomes the string
+// "NaN", "Infinity" or "-Infinity" (strict readers must be able to read the file exactly when a
+// loss diverges), a float always looks like a float, a lone surrogate becomes its \u escape.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,13 @@
 namespace sonde::base {
 
 // A growing text buffer with the primitives of JSON; structure (commas, braces) is the caller's,
-// because the callers write fixed shapes and a general state machine would cost a third of the rate.
+// because the callers write fixed shapes and a general state machine would cost a third of the
+// rate.
 class JsonWriter {
  public:
   void raw(std::string_view text) {
+    if (text.empty()) return;  // its pointer may be null, which memcpy must not see
+    if (text.empty()) return;  // it may have no address
     char* out = reserve(text.size());
     std::memcpy(out, text.data(), text.size());
     size_ += text.size();

@@ -26,7 +26,8 @@ Spoken& spoken() { return *spoken_place().load(); }
 
 void set_log_handler(LogHandler handler) noexcept { g_handler.store(handler); }
 
-void log_once(LogLevel level, std::string_view logger, std::string_view key, const std::string& text) noexcept {
+void log_once(LogLevel level, std::string_view logger, std::string_view key,
+              const std::string& text) noexcept {
   try {
     {
       const std::lock_guard lock(spoken().mutex);

@@ -14,8 +14,10 @@ using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view 
 // Called while setting up; nullptr restores the default, a line on standard error.
 void set_log_handler(LogHandler handler) noexcept;
 
-// Any thread but a signal handler. `key` names the kind of trouble: the first text of a key is spoken.
-void log_once(LogLevel level, std::string_view logger, std::string_view key, const std::string& text) noexcept;
+// Any thread but a signal handler. `key` names the kind of trouble: the first text of a key is
+// spoken.
+void log_once(LogLevel level, std::string_view logger, std::string_view key,
+              const std::string& text) noexcept;
 
 // Forgets which keys were spoken (a new session).
 void reset_log() noexcept;

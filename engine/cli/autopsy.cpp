@@ -21,7 +21,7 @@ namespace sonde::cli {
 
 namespace {
 
-constexpr std::size_t kShown = 10;      // last spans and marks per process
+constexpr std::size_t kShown = 10;        // last spans and marks per process
 constexpr std::size_t kNewestFiles = 64;  // looked at for what the journal no longer has
 
 struct AutopsyOptions {
@@ -63,20 +63,23 @@ void Examination::examine(const std::string& path) {
   const base::Status status = spool::inspect_journal(path, journal);
   if (status.ok()) {
     result_.processes.push_back(process_state(journal));
-  } else if (status.error() != ENOENT) {  // gone: its process ended, or somebody recovered it, just now
+  } else if (status.error() !=
+             ENOENT) {  // gone: its process ended, or somebody recovered it, just now
     result_.problems.push_back(status.text());
   }
 }
 
 bool is_death(const model::Span& span) {
   const std::size_t key = span.attrs.find(model::kClosedByAttr);
-  return key != std::string_view::npos && span.attrs.find("\"death\"", key) != std::string_view::npos;
+  return key != std::string_view::npos &&
+         span.attrs.find("\"death\"", key) != std::string_view::npos;
 }
 
 // The newest spans, their marks, and the newest of the other marks: those are on scopes still open.
 void shorten(report::ProcessState& process) {
   const auto keep_last = [](auto& items, auto time_of) {
-    std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+    std::stable_sort(items.begin(), items.end(),
+                     [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
     if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
   };
   keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
@@ -84,7 +87,8 @@ void shorten(report::ProcessState& process) {
     return std::any_of(process.last_spans.begin(), process.last_spans.end(),
                        [&](const model::Span& span) { return span.id == mark.span_id; });
   };
-  const auto others = std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_shown);
+  const auto others =
+      std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_shown);
   std::vector<model::Mark> newest(others, process.last_marks.end());
   process.last_marks.erase(others, process.last_marks.end());
   keep_last(newest, [](const model::Mark& mark) { return mark.ts_ns; });
@@ -113,10 +117,12 @@ void Examination::add_from_spool(const model::Batch& batch) {
     };
     std::vector<model::Span> more;
     for (const model::Span& span : batch.spans) {
-      if (span.pid == process.pid && span.end_ns >= process.started_ns && !known(span)) more.push_back(span);
+      if (span.pid == process.pid && span.end_ns >= process.started_ns && !known(span))
+        more.push_back(span);
     }
     process.last_spans.insert(process.last_spans.end(), more.begin(), more.end());
-    if (!more.empty()) process.last_marks.insert(process.last_marks.end(), batch.marks.begin(), batch.marks.end());
+    if (!more.empty())
+      process.last_marks.insert(process.last_marks.end(), batch.marks.begin(), batch.marks.end());
   }
 }
 
@@ -133,12 +139,15 @@ void Examination::add_recovered(const model::Batch& batch) {
     process.rank = spans.front().rank;
     process.fate = report::Fate::kRecovered;
     process.last_sign_ns = spans.front().end_ns;
-    const auto place = [](const model::Span& span) {  // the session first, then thread by thread from the outside in
+    const auto place = [](const model::Span& span) {  // the session first, then thread by thread
+                                                      // from the outside in
       return std::tuple(static_cast<bool>(span.parent_id), span.thread_id, span.start_ns);
     };
-    std::stable_sort(spans.begin(), spans.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    std::stable_sort(spans.begin(), spans.end(),
+                     [&](const auto& a, const auto& b) { return place(a) < place(b); });
     for (const model::Span& span : spans) {
-      process.open.push_back({span, 0, static_cast<std::uint32_t>(span.thread_id), false, !span.parent_id});
+      process.open.push_back(
+          {span, 0, static_cast<std::uint32_t>(span.thread_id), false, !span.parent_id});
     }
     for (const model::Span& span : batch.spans) {
       if (span.pid == pid && !is_death(span)) process.last_spans.push_back(span);
@@ -156,7 +165,8 @@ void Examination::recover() {
   result_.moved_scopes = recovery.open_scopes;
   result_.moved_files = recovery.files;
   for (const std::string& problem : recovery.problems) {
-    if (std::find(result_.problems.begin(), result_.problems.end(), problem) == result_.problems.end()) {
+    if (std::find(result_.problems.begin(), result_.problems.end(), problem) ==
+        result_.problems.end()) {
       result_.problems.push_back(problem);
     }
   }
@@ -166,7 +176,8 @@ int run(const AutopsyOptions& options) {
   Place place;
   if (!locate_or_complain(options.directory, place)) return 1;
   if (place.output_dir.empty()) {
-    complain(options.directory + " is a file; name the output directory of the run, by default .cirron");
+    complain(options.directory +
+             " is a file; name the output directory of the run, by default .cirron");
     return 1;
   }
   Examination examination(place, options.keep);

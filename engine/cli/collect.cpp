@@ -25,8 +25,8 @@ bool Collector::report_skipped() const {
   return files_read_ != 0 || files_skipped_ == 0;
 }
 
-// Read before the files: a record that is moved to the spool meanwhile is then seen twice, and dropped
-// once, instead of not at all.
+// Read before the files: a record that is moved to the spool meanwhile is then seen twice, and
+// dropped once, instead of not at all.
 void Collector::read_journals(std::vector<model::Batch>& out) {
   for (const std::string& path : place_.journals) {
     spool::JournalReport report;
@@ -43,7 +43,8 @@ void Collector::read_journals(std::vector<model::Batch>& out) {
   }
 }
 
-void Collector::each_batch(spool::Detail detail, bool journals_last, const std::function<void(model::Batch&)>& take) {
+void Collector::each_batch(spool::Detail detail, bool journals_last,
+                           const std::function<void(model::Batch&)>& take) {
   std::vector<model::Batch> journals;
   read_journals(journals);
   const auto take_journals = [&] {
@@ -64,15 +65,18 @@ bool Collector::read_file(const std::string& path, spool::Detail detail, model::
   }
   ++files_read_;
   if (!in_journal_.empty()) {
-    std::erase_if(batch.spans, [&](const model::Span& span) { return in_journal_.contains(span.id); });
-    std::erase_if(batch.marks, [&](const model::Mark& mark) { return in_journal_.contains(mark.id); });
+    std::erase_if(batch.spans,
+                  [&](const model::Span& span) { return in_journal_.contains(span.id); });
+    std::erase_if(batch.marks,
+                  [&](const model::Mark& mark) { return in_journal_.contains(mark.id); });
   }
   return true;
 }
 
 void Trace::add(model::Batch& batch, std::optional<int> rank) {
   if (rank) std::erase_if(batch.spans, [&](const model::Span& span) { return span.rank != *rank; });
-  for (model::Span& span : batch.spans) span.first_mark_id += static_cast<std::uint32_t>(mark_ids.size());
+  for (model::Span& span : batch.spans)
+    span.first_mark_id += static_cast<std::uint32_t>(mark_ids.size());
   spans.insert(spans.end(), batch.spans.begin(), batch.spans.end());
   marks.insert(marks.end(), batch.marks.begin(), batch.marks.end());
   mark_ids.insert(mark_ids.end(), batch.mark_ids.begin(), batch.mark_ids.end());
@@ -98,8 +102,10 @@ std::unordered_set<base::Id, base::IdHash> ids_of(const std::vector<model::Span>
 std::int64_t sealed_ns(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   std::int64_t created = 0;
-  const auto result = std::from_chars(name.data(), name.data() + std::min<std::size_t>(name.size(), 20), created);
-  if (result.ec != std::errc() || result.ptr != name.data() + 20) return std::numeric_limits<std::int64_t>::max();
+  const auto result =
+      std::from_chars(name.data(), name.data() + std::min<std::size_t>(name.size(), 20), created);
+  if (result.ec != std::errc() || result.ptr != name.data() + 20)
+    return std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kClockSlack = 10'000'000'000;
   return created + kClockSlack;
 }
@@ -112,7 +118,8 @@ bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
   for (const model::Span& span : trace.spans) {
     if (!span.open() && span.end_ns < sealed) return true;
     for (std::uint32_t i = 0; i < span.mark_id_count; ++i) {
-      if (span.start_ns < sealed && !found.contains(trace.mark_ids[span.first_mark_id + i])) return true;
+      if (span.start_ns < sealed && !found.contains(trace.mark_ids[span.first_mark_id + i]))
+        return true;
     }
   }
   return false;
@@ -133,7 +140,8 @@ Trace Collector::collect_last(std::size_t count, std::optional<int> rank) {
     trace.add(batch, rank);
     trace.spans = model::select_last(trace.spans, count);
     const std::unordered_set<base::Id, base::IdHash> wanted = ids_of(trace.spans);
-    std::erase_if(trace.marks, [&](const model::Mark& mark) { return !wanted.contains(mark.span_id); });
+    std::erase_if(trace.marks,
+                  [&](const model::Mark& mark) { return !wanted.contains(mark.span_id); });
   }
   std::stable_sort(trace.marks.begin(), trace.marks.end(),
                    [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });

@@ -25,15 +25,16 @@ struct Trace {
   void add(model::Batch& batch, std::optional<int> rank);
 };
 
-// Reads a place batch by batch. Unreadable files cost one line on standard error each (the first few)
-// and are counted.
+// Reads a place batch by batch. Unreadable files cost one line on standard error each (the first
+// few) and are counted.
 class Collector {
  public:
   explicit Collector(const Place& place) : place_(place) {}
 
-  // Calls `take` with every batch: first the journals', in which scopes still open are spans without
-  // an end, or last when `journals_last` (children before parents); no span twice.
-  void each_batch(spool::Detail detail, bool journals_last, const std::function<void(model::Batch&)>& take);
+  // Calls `take` with every batch: first the journals', in which scopes still open are spans
+  // without an end, or last when `journals_last` (children before parents); no span twice.
+  void each_batch(spool::Detail detail, bool journals_last,
+                  const std::function<void(model::Batch&)>& take);
   // All of it, or one rank's.
   Trace collect(std::optional<int> rank);
   // The `count` spans that ended last, newest first, with their marks. Reads from the newest file

@@ -25,7 +25,8 @@ Follower::Follower(Place place, std::size_t history) : place_(std::move(place)),
 
 std::size_t Follower::running() const noexcept {
   return static_cast<std::size_t>(
-      std::count_if(processes_.begin(), processes_.end(), [](const auto& entry) { return entry.second.running; }));
+      std::count_if(processes_.begin(), processes_.end(),
+                    [](const auto& entry) { return entry.second.running; }));
 }
 
 std::vector<std::string> Follower::poll() {
@@ -37,7 +38,8 @@ std::vector<std::string> Follower::poll() {
     if (refresh(place_).ok()) look_at_files();
   }
   first_ = false;
-  std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
+  std::stable_sort(lines_.begin(), lines_.end(),
+                   [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
   std::vector<std::string> out;
   for (const Line& line : lines_) {
     // Only now is it known how many ranks there are.
@@ -59,21 +61,26 @@ void Follower::look_back() {
   std::vector<Line> fresh = std::move(lines_);
   lines_.clear();
   for (const model::Batch& batch : batches) take(batch);
-  std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
-  if (lines_.size() > history_) lines_.erase(lines_.begin(), lines_.end() - static_cast<std::ptrdiff_t>(history_));
-  lines_.insert(lines_.end(), std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
+  std::stable_sort(lines_.begin(), lines_.end(),
+                   [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
+  if (lines_.size() > history_)
+    lines_.erase(lines_.begin(), lines_.end() - static_cast<std::ptrdiff_t>(history_));
+  lines_.insert(lines_.end(), std::make_move_iterator(fresh.begin()),
+                std::make_move_iterator(fresh.end()));
 }
 
 void Follower::look_at_journals() {
   for (auto& [path, process] : processes_) {
-    const bool there = std::find(place_.journals.begin(), place_.journals.end(), path) != place_.journals.end();
+    const bool there =
+        std::find(place_.journals.begin(), place_.journals.end(), path) != place_.journals.end();
     process.running = process.running && there;
   }
   for (const std::string& path : place_.journals) {
     spool::JournalReport journal;
     if (!spool::inspect_journal(path, journal).ok()) continue;
     const auto known = processes_.find(path);
-    if (!journal.alive && known == processes_.end()) continue;  // dead before we came: the autopsy's
+    if (!journal.alive && known == processes_.end())
+      continue;  // dead before we came: the autopsy's
     Process& process = processes_[path];
     process = {journal.pid, journal.rank, journal.alive, !journal.alive && !journal.clean};
     ranks_.insert(journal.rank);

@@ -44,7 +44,9 @@ class Follower {
   Follower(Place place, std::size_t history);
   // Looks once. Lines of the spans that closed since the last time, in the order they closed.
   std::vector<std::string> poll();
-  const std::map<std::string, Process>& processes() const noexcept { return processes_; }  // by journal
+  const std::map<std::string, Process>& processes() const noexcept {
+    return processes_;
+  }  // by journal
   std::size_t running() const noexcept;
 
  private:

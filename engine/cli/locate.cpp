@@ -23,12 +23,13 @@ bool holds_run(const std::string& directory) {
 
 std::string output_dir_of(const std::string& directory) {
   if (holds_run(directory)) return directory;
-  const std::string usual = base::join_path(directory, ".cirron");
+  std::string usual = base::join_path(directory, ".cirron");
   if (holds_run(usual)) return usual;
   const std::string absolute = base::absolute_path(directory);
   const std::size_t slash = absolute.rfind('/');
   const std::string name = absolute.substr(slash + 1);
-  if (name == spool::kSpoolFolder || name == spool::kLiveFolder) return absolute.substr(0, slash == 0 ? 1 : slash);
+  if (name == spool::kSpoolFolder || name == spool::kLiveFolder)
+    return absolute.substr(0, slash == 0 ? 1 : slash);
   return directory;  // a folder with spool files of some other name
 }
 
@@ -50,15 +51,20 @@ base::Status locate(const std::string& path, Place& out) {
 
 bool locate_or_complain(const std::string& path, Place& out) {
   const base::Status status = locate(path, out);
-  if (!status.ok()) complain(status.text() + "; name the output directory of a run (by default .cirron) or its spool");
+  if (!status.ok())
+    complain(status.text() +
+             "; name the output directory of a run (by default .cirron) or its spool");
   return status.ok();
 }
 
 base::Status refresh(Place& place) {
   if (place.output_dir.empty()) return {};
-  if (base::Status status = spool::find_spool_files(place.output_dir, place.files); !status.ok()) return status;
+  if (base::Status status = spool::find_spool_files(place.output_dir, place.files); !status.ok())
+    return status;
   const std::string live = base::join_path(place.output_dir, spool::kLiveFolder);
-  if (base::Status status = base::list_directory(live, spool::kJournalSuffix, place.journals); !status.ok()) return status;
+  if (base::Status status = base::list_directory(live, spool::kJournalSuffix, place.journals);
+      !status.ok())
+    return status;
   for (std::string& journal : place.journals) journal = base::join_path(live, journal);
   return {};
 }

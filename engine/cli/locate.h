@@ -14,8 +14,8 @@ struct Place {
   std::vector<std::string> journals;  // of processes that run or died
 };
 
-// Accepts an output directory, the folder that holds it as .cirron, its spool or live folder, or one
-// spool file.
+// Accepts an output directory, the folder that holds it as .cirron, its spool or live folder, or
+// one spool file.
 base::Status locate(const std::string& path, Place& out);
 // The same for a command: false after having said what to name instead.
 bool locate_or_complain(const std::string& path, Place& out);

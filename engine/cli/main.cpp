@@ -11,7 +11,10 @@
 int main(int argc, char** argv) {
   using namespace sonde;
   cli::prepare_output();
-  CLI::App app("Sonde reads what a training run recorded: its tree of spans, its live state, its last moments.", "sonde");
+  CLI::App app(
+      "Sonde reads what a training run recorded: its tree of spans, its live state, its last "
+      "moments.",
+      "sonde");
   app.set_version_flag("--version", "sonde " SONDE_VERSION);
   app.require_subcommand(0, 1);
   cli::Run chosen;

@@ -1,5 +1,5 @@
-// Standard output and error of the commands. Whoever reads the output may go away (`| head`): that is
-// no error, and nothing more is written then.
+// Standard output and error of the commands. Whoever reads the output may go away (`| head`): that
+// is no error, and nothing more is written then.
 #pragma once
 
 #include <string_view>

@@ -47,7 +47,8 @@ void sleep_for(double seconds) {
 }
 
 int nothing_running(const std::string& directory) {
-  complain("no process is running in " + directory + "; start the run first, or see what is recorded with: sonde trace " + directory);
+  complain("no process is running in " + directory +
+           "; start the run first, or see what is recorded with: sonde trace " + directory);
   return 1;
 }
 
@@ -72,7 +73,8 @@ int show_open(const Place& place, const TailOptions& options) {
 
 std::string farewell(const Follower::Process& process, const std::string& directory) {
   std::string line = fmt::format("[sonde] pid {} (rank {}) ", process.pid, process.rank);
-  return line + (process.died ? "died; see what was open with: sonde autopsy " + directory + "\n" : "ended\n");
+  return line + (process.died ? "died; see what was open with: sonde autopsy " + directory + "\n"
+                              : "ended\n");
 }
 
 int follow(Place place, const TailOptions& options) {
@@ -84,7 +86,8 @@ int follow(Place place, const TailOptions& options) {
     }
     if (follower.processes().empty()) return nothing_running(options.directory);
     for (const auto& [journal, process] : follower.processes()) {
-      if (!process.running && gone.insert(journal).second) print(farewell(process, options.directory));
+      if (!process.running && gone.insert(journal).second)
+        print(farewell(process, options.directory));
     }
     if (follower.running() == 0 || g_interrupted != 0) return 0;
     sleep_for(options.interval_s);
@@ -106,7 +109,8 @@ Run declare_tail(CLI::App& app) {
   const auto options = std::make_shared<TailOptions>();
   app.add_option("DIR", options->directory, "Output directory of a run")->capture_default_str();
   app.add_flag("--once", options->once, "Print the scopes that are open now and end");
-  app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")->capture_default_str();
+  app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")
+      ->capture_default_str();
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

@@ -33,7 +33,9 @@ struct TraceOptions {
 int summarize(Collector& collector, const TraceOptions& options) {
   analysis::Summarizer summarizer;
   collector.each_batch(spool::Detail::kTimings, true, [&](model::Batch& batch) {
-    if (options.rank) std::erase_if(batch.spans, [&](const model::Span& span) { return span.rank != *options.rank; });
+    if (options.rank)
+      std::erase_if(batch.spans,
+                    [&](const model::Span& span) { return span.rank != *options.rank; });
     summarizer.add(batch.spans);
   });
   if (!collector.report_skipped()) return 1;
@@ -44,7 +46,8 @@ int summarize(Collector& collector, const TraceOptions& options) {
 
 int draw_tree(Collector& collector, const TraceOptions& options) {
   const bool only_last = options.last && options.name.empty();
-  Trace trace = only_last ? collector.collect_last(*options.last, options.rank) : collector.collect(options.rank);
+  Trace trace = only_last ? collector.collect_last(*options.last, options.rank)
+                          : collector.collect(options.rank);
   if (!collector.report_skipped()) return 1;
   constexpr std::size_t kMany = 1'000'000;
   if (trace.spans.size() > kMany && !options.last) {
@@ -62,7 +65,8 @@ int run(const TraceOptions& options) {
   if (!locate_or_complain(options.directory, place)) return 1;
   if (place.files.empty() && place.journals.empty()) {
     complain(options.directory +
-             " holds no spool file and no journal; name the output directory of a run (by default .cirron)");
+             " holds no spool file and no journal; name the output directory of a run (by default "
+             ".cirron)");
     return 1;
   }
   Collector collector(place);
@@ -73,13 +77,17 @@ int run(const TraceOptions& options) {
 
 Run declare_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
-  app.add_option("DIR", options->directory, "Output directory of a run, its spool, or one spool file")->capture_default_str();
+  app.add_option("DIR", options->directory,
+                 "Output directory of a run, its spool, or one spool file")
+      ->capture_default_str();
   app.add_option("--name", options->name, "Only spans of this name and what is below them");
   app.add_option("--rank", options->rank, "Only this rank");
   auto* last = app.add_option("--last", options->last, "Only the N spans that ended last");
-  app.add_option("--limit", options->tree.sibling_limit, "Same-named siblings to print before adding up the rest; 0: all")
+  app.add_option("--limit", options->tree.sibling_limit,
+                 "Same-named siblings to print before adding up the rest; 0: all")
       ->capture_default_str();
-  app.add_flag("--summary", options->summary, "Add up by name: counts, totals, quantiles, shares")->excludes(last);
+  app.add_flag("--summary", options->summary, "Add up by name: counts, totals, quantiles, shares")
+      ->excludes(last);
   app.add_flag("--json", options->json, "JSON instead of text");
   return [options] { return run(*options); };
 }

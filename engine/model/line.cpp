@@ -43,7 +43,8 @@ void append_value(std::string& out, const Mark& mark) {
         out += "nan";
       } else if (std::isinf(mark.real)) {
         out += mark.real > 0 ? "inf" : "-inf";
-      } else if (const double size = std::fabs(mark.real); size != 0 && (size < 1e-3 || size >= 1e15)) {
+      } else if (const double size = std::fabs(mark.real);
+                 size != 0 && (size < 1e-3 || size >= 1e15)) {
         append_format(out, "%.4g", mark.real);
       } else {
         append_format(out, "%.4f", mark.real);

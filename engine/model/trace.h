@@ -1,5 +1,6 @@
-// The values everything to the right of recording works on. They are views: text lies in the arena of
-// the batch (or in the name table, which lives as long as the process), so a span is cheap to copy.
+// The values everything to the right of recording works on. They are views: text lies in the arena
+// of the batch (or in the name table, which lives as long as the process), so a span is cheap to
+// copy.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ struct Mark {
   std::string_view attrs;  // as in Span
   std::string_view text;   // kString: the value; kInt too large for 64 bits: its decimal digits
   std::int64_t ts_ns = 0;
-  double real = 0;          // kFloat
+  double real = 0;           // kFloat
   std::int64_t integer = 0;  // kInt, kBool
   ValueType type = ValueType::kFloat;
   bool summary = false;
@@ -84,7 +85,9 @@ struct Batch {
   base::Arena arena;
 
   bool empty() const noexcept { return spans.empty() && marks.empty() && snapshots.empty(); }
-  std::size_t record_count() const noexcept { return spans.size() + marks.size() + snapshots.size(); }
+  std::size_t record_count() const noexcept {
+    return spans.size() + marks.size() + snapshots.size();
+  }
   void clear() noexcept {
     batch_id = {};
     spans.clear();

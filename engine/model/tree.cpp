@@ -7,7 +7,8 @@ namespace sonde::model {
 
 namespace {
 
-// Walks up from `i`; a walk that comes back to a span of its own path found a cycle and cuts it there.
+// Walks up from `i`; a walk that comes back to a span of its own path found a cycle and cuts it
+// there.
 void settle_depth(Tree& tree, std::uint32_t i, std::vector<std::uint32_t>& path) {
   constexpr std::uint32_t kUnknown = 0xFFFFFFFFu, kOnPath = 0xFFFFFFFEu;
   path.clear();
@@ -66,7 +67,8 @@ Tree build_tree(std::span<const Span> spans) {
   }
   std::sort(tree.roots.begin(), tree.roots.end(), earlier);
   for (std::uint32_t i = 0; i < count; ++i) {
-    std::sort(tree.children.begin() + tree.first_child[i], tree.children.begin() + tree.first_child[i + 1], earlier);
+    std::sort(tree.children.begin() + tree.first_child[i],
+              tree.children.begin() + tree.first_child[i + 1], earlier);
   }
   return tree;
 }

@@ -12,11 +12,11 @@ namespace sonde::model {
 // Indices into the span list it was built from. A span whose parent is not in the list is a root.
 struct Tree {
   static constexpr std::uint32_t kNoParent = 0xFFFFFFFFu;
-  std::vector<std::uint32_t> parent;                 // per span
-  std::vector<std::uint32_t> depth;                  // per span: ancestors in the list
-  std::vector<std::uint32_t> roots;                  // by start
-  std::vector<std::uint32_t> first_child;            // per span: start of its children in `children`
-  std::vector<std::uint32_t> children;               // grouped by parent, by start within one
+  std::vector<std::uint32_t> parent;       // per span
+  std::vector<std::uint32_t> depth;        // per span: ancestors in the list
+  std::vector<std::uint32_t> roots;        // by start
+  std::vector<std::uint32_t> first_child;  // per span: start of its children in `children`
+  std::vector<std::uint32_t> children;     // grouped by parent, by start within one
   std::span<const std::uint32_t> children_of(std::uint32_t i) const {
     return {children.data() + first_child[i], children.data() + first_child[i + 1]};
   }

@@ -1,6 +1,7 @@
 #include "engine/record/journal.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -86,6 +87,8 @@ Journal::Journal() : lanes_(new Lanes) {
   if (range == MAP_FAILED) throw std::bad_alloc();
   detail::g_base = static_cast<std::byte*>(range);
   reset_pool(kIdleBlocks);
+  // From the first name on: two processes that share a key would give the same ids to different spans.
+  pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork_in_parent(); }, [] { instance().after_fork_in_child(); });
 }
 
 void Journal::reset_pool(std::uint32_t usable) noexcept {
@@ -145,7 +148,7 @@ base::Status Journal::attach_file(const std::string& path) {
     ::unlink(temporary.c_str());
     return status;
   };
-  const std::uint32_t blocks = std::max(kFirstBlocks, fresh_.load() + kLowBlocks + kLowBlocks / 2);
+  const std::uint32_t blocks = std::clamp(fresh_.load() + kLowBlocks + kLowBlocks / 2, kFirstBlocks, kMaxBlocks);
   const std::size_t bytes = bytes_for(blocks);
   if (base::Status status = lock_file(fd.get(), temporary); !status.ok()) return give_up(status);
   if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok()) return give_up(status);
@@ -159,7 +162,7 @@ base::Status Journal::attach_file(const std::string& path) {
     ::munmap(mapped, bytes);
     return give_up(base::Status::from_errno("cannot rename " + temporary));
   }
-  install_bus_guard(detail::g_base, kRangeBytes);
+  install_bus_guard(detail::g_base, kRangeBytes, fd.get());
   if (::mremap(mapped, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, detail::g_base) == MAP_FAILED) {
     ::munmap(mapped, bytes);
     ::unlink(path.c_str());
@@ -339,7 +342,7 @@ Lane* Journal::take_lane(LaneState state, std::uint64_t inherited_parent) noexce
     }
     Lane& made = lane(number);
     made.number = number;
-    made.next_sequence = (std::uint64_t{number} << kSequenceBits) + 1;
+    made.next_sequence = (std::uint64_t{number} << kSequenceBits) + first_sequence_;
     made.block_used = kSlotsPerBlock;
     lane_count_.store(number + 1, std::memory_order_release);
   }
@@ -361,6 +364,30 @@ void Journal::give_lane(Lane& lane) noexcept {
 }
 
 std::uint64_t Journal::bus_errors() noexcept { return bus_error_count(); }
+std::uint64_t Journal::lost_pages() noexcept { return lost_page_count(); }
+
+void Journal::remember_session() noexcept {
+  if (!remembered_) remembered_ = std::make_unique<std::byte[]>(sizeof(Header));
+  std::memcpy(remembered_.get(), static_cast<const void*>(&header()), sizeof(Header));
+}
+
+void Journal::start_over() noexcept {
+  {
+    const std::scoped_lock standstill(backing_, detail::names_mutex(), lanes_->mutex);
+    map_anonymous(0);
+    remove_bus_guard();
+    if (!path_.empty()) ::unlink(path_.c_str());
+    file_.reset();
+    path_.clear();
+    reset_pool(kMaxBlocks);
+    if (remembered_) std::memcpy(static_cast<void*>(&header()), remembered_.get(), sizeof(Header));
+    header().block_count.store(0);
+    // Ids must not come again under the same key: further on than any lane can have got.
+    first_sequence_ += std::uint64_t{1} << 34;
+    detail::mirror_names();
+  }
+  detail::begin_generation();
+}
 
 void Journal::before_fork() noexcept {
   backing_.lock();
@@ -374,7 +401,7 @@ void Journal::after_fork_in_parent() noexcept {
   backing_.unlock();
 }
 
-void Journal::reset_after_fork() noexcept {
+void Journal::after_fork_in_child() noexcept {
   // The mapping is shared with the parent: nothing may be written before it is replaced.
   map_anonymous(0);
   remove_bus_guard();
@@ -385,6 +412,7 @@ void Journal::reset_after_fork() noexcept {
   detail::mirror_names();
   detail::names_mutex().unlock();
   backing_.unlock();
+  detail::begin_generation();
 }
 
 }  // namespace sonde::record

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -28,6 +29,8 @@ struct Identity {
 
 namespace detail {
 extern std::byte* g_base;  // set once, before anything is recorded
+// Lanes and handles made until now are void (lane.cpp): another process owns them.
+void begin_generation() noexcept;
 }
 
 class Journal {
@@ -49,6 +52,11 @@ class Journal {
   // Moves everything back to anonymous memory; removes the file if `remove`.
   void detach_file(bool remove) noexcept;
   void end_session() noexcept;
+  // What start_over brings back: who this session is. Call once the session's root is in the header.
+  void remember_session() noexcept;
+  // Pages of the file are gone and with them what they held: nothing in the journal can be believed any more.
+  // Begins again in empty memory, the same session, new sequences; lanes and handles of before are void.
+  void start_over() noexcept;
   // Forgets free blocks behind the last used one: the journal is as small again as what it holds.
   void compact() noexcept;
   bool on_file() const noexcept { return static_cast<bool>(file_); }
@@ -69,8 +77,10 @@ class Journal {
   base::Event& wake() noexcept { return wake_; }
   std::uint32_t lane_count() const noexcept { return lane_count_.load(std::memory_order_acquire); }
   Lane& lane(std::uint32_t number) noexcept;
-  // Pages of the file that could not be written (disk full, file truncated) and were replaced by memory.
+  // Pages of the file that could not be written (disk full, file truncated) and were replaced by memory, and
+  // those of them whose contents are gone.
   static std::uint64_t bus_errors() noexcept;
+  static std::uint64_t lost_pages() noexcept;
 
   // -- any recording thread, off the hot path --
 
@@ -81,13 +91,12 @@ class Journal {
   Lane* take_lane(LaneState state, std::uint64_t inherited_parent) noexcept;
   void give_lane(Lane& lane) noexcept;
 
-  // After fork, in the child: forget everything of the parent's.
-  void reset_after_fork() noexcept;
-  void before_fork() noexcept;
-  void after_fork_in_parent() noexcept;
-
  private:
   Journal();
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+  // In the child: forgets everything of the parent's.
+  void after_fork_in_child() noexcept;
   void push_free(std::uint32_t number) noexcept;
   std::uint32_t pop_free() noexcept;
   std::uint32_t take_fresh() noexcept;
@@ -109,6 +118,8 @@ class Journal {
   base::Event wake_;
   base::Fd file_;
   std::string path_;
+  std::unique_ptr<std::byte[]> remembered_;  // the header as remember_session found it
+  std::uint64_t first_sequence_ = 1;         // of a new lane
   std::uint32_t untrimmed_ = 0;  // freed blocks of the burst kind since the last trim
 };
 

@@ -34,22 +34,11 @@ void on_thread_exit(void* lane) {
   state = {};
 }
 
-void before_fork() { Journal::instance().before_fork(); }
-void after_fork_in_parent() { Journal::instance().after_fork_in_parent(); }
-void after_fork_in_child() {
-  const bool was_open = g_gate.exchange(0) != 0;
-  g_generation.fetch_add(1);
-  Journal::instance().reset_after_fork();
-  t_state = {};
-  if (was_open) open_gate();
-}
-
 struct ProcessSetup {
   pthread_key_t key;
   ProcessSetup() {
     pthread_key_create(&key, on_thread_exit);
     intern("cirron.session");  // makes the journal and the names before any fork can happen
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   }
 };
 ProcessSetup& setup() {
@@ -70,6 +59,13 @@ void announce_thread(Lane& lane) noexcept {
 }
 
 }  // namespace
+
+void begin_generation() noexcept {
+  const bool was_open = g_gate.exchange(0) != 0;
+  g_generation.fetch_add(1);
+  t_state = {};
+  if (was_open) open_gate();
+}
 
 ThreadState* attach_slow() noexcept {
   if (g_gate.load(std::memory_order_acquire) == 0) return nullptr;

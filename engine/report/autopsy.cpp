@@ -19,7 +19,8 @@ std::string plural(std::uint64_t count, std::string_view noun) {
 
 class ProcessText {
  public:
-  ProcessText(const ProcessState& process, std::int64_t now_ns) : process_(process), now_ns_(now_ns) {}
+  ProcessText(const ProcessState& process, std::int64_t now_ns)
+      : process_(process), now_ns_(now_ns) {}
 
   std::string draw() {
     heading();
@@ -37,20 +38,26 @@ class ProcessText {
     out_ += fmt::format("pid {}, rank {}", process_.pid, process_.rank);
     if (process_.world_size > 1) out_ += fmt::format(" of {}", process_.world_size);
     if (!process_.host.empty()) out_ += fmt::format(", on {}", process_.host);
-    constexpr std::string_view kFates[] = {"running", "DEAD", "shut down properly", "DEAD, recovered earlier"};
+    constexpr std::string_view kFates[] = {"running", "DEAD", "shut down properly",
+                                           "DEAD, recovered earlier"};
     out_ += fmt::format(": {}\n", kFates[static_cast<int>(process_.fate)]);
   }
 
   void verdict() {
-    if (process_.started_ns != 0) out_ += fmt::format("  started            {}\n", point_in_time(process_.started_ns));
+    if (process_.started_ns != 0)
+      out_ += fmt::format("  started            {}\n", point_in_time(process_.started_ns));
     out_ += fmt::format("  last sign of life  {}", point_in_time(process_.last_sign_ns));
-    out_ += fmt::format(" ({} ago)\n", long_duration(std::max<std::int64_t>(now_ns_ - process_.last_sign_ns, 0)));
+    out_ += fmt::format(" ({} ago)\n",
+                        long_duration(std::max<std::int64_t>(now_ns_ - process_.last_sign_ns, 0)));
     if (process_.fate != Fate::kDead && process_.fate != Fate::kRecovered) return;
     out_ += process_.fate == Fate::kDead
                 ? "  It died some time between that and now; the exact time is not known. "
-                : "  It died some time after that and before it was recovered; the exact time is not known. ";
-    out_ += "The cause is not recorded here:\n  look at dmesg and at the scheduler's log for an OOM kill, at the "
-            "program's own output for anything else.\n";
+                : "  It died some time after that and before it was recovered; the exact time is "
+                  "not known. ";
+    out_ +=
+        "The cause is not recorded here:\n  look at dmesg and at the scheduler's log for an OOM "
+        "kill, at the "
+        "program's own output for anything else.\n";
   }
 
   void open_scopes() {
@@ -62,7 +69,8 @@ class ProcessText {
     const OpenScope* previous = nullptr;
     std::size_t depth = 0;
     for (const OpenScope& scope : process_.open) {
-      if (previous == nullptr || scope.lane != previous->lane || scope.session != previous->session) {
+      if (previous == nullptr || scope.lane != previous->lane ||
+          scope.session != previous->session) {
         depth = scope.session ? 0 : 1;
         if (!scope.session) thread_line(scope);
       }
@@ -85,7 +93,8 @@ class ProcessText {
     out_.append(4 + 2 * depth, ' ');
     model::append_label(out_, scope.span);
     const std::int64_t until = running() ? now_ns_ : process_.last_sign_ns;
-    out_ += fmt::format(" - open for {}", long_duration(std::max<std::int64_t>(until - scope.span.start_ns, 0)));
+    out_ += fmt::format(" - open for {}",
+                        long_duration(std::max<std::int64_t>(until - scope.span.start_ns, 0)));
     if (!scope.span.attrs.empty()) out_ += fmt::format(" {{{}}}", scope.span.attrs);
     out_ += '\n';
   }
@@ -111,7 +120,8 @@ class ProcessText {
       first = false;
       out_ += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
       model::append_value(out_, mark);
-      const auto scope = std::find_if(process_.open.begin(), process_.open.end(), [&](const OpenScope& open) { return on_it(open.span); });
+      const auto scope = std::find_if(process_.open.begin(), process_.open.end(),
+                                      [&](const OpenScope& open) { return on_it(open.span); });
       if (scope != process_.open.end()) {
         out_ += " on ";
         model::append_label(out_, scope->span);
@@ -122,11 +132,13 @@ class ProcessText {
 
   void losses() {
     if (process_.unflushed_spans + process_.unflushed_marks != 0) {
-      out_ += fmt::format("  not yet in the spool: {}, {}\n", plural(process_.unflushed_spans, "span"),
-                          plural(process_.unflushed_marks, "mark"));
+      out_ +=
+          fmt::format("  not yet in the spool: {}, {}\n", plural(process_.unflushed_spans, "span"),
+                      plural(process_.unflushed_marks, "mark"));
     }
     if (process_.lost_records != 0) {
-      out_ += fmt::format("  lost while it ran, for want of room: {}\n", plural(process_.lost_records, "record"));
+      out_ += fmt::format("  lost while it ran, for want of room: {}\n",
+                          plural(process_.lost_records, "record"));
     }
     if (process_.damaged != 0) {
       out_ += fmt::format("  unreadable in its journal: {}\n", plural(process_.damaged, "record"));
@@ -140,16 +152,19 @@ class ProcessText {
 
 std::string recovery_text(const Autopsy& autopsy) {
   std::string out;
-  const bool dead = std::any_of(autopsy.processes.begin(), autopsy.processes.end(),
-                                [](const ProcessState& process) { return process.fate == Fate::kDead; });
+  const bool dead =
+      std::any_of(autopsy.processes.begin(), autopsy.processes.end(),
+                  [](const ProcessState& process) { return process.fate == Fate::kDead; });
   if (autopsy.moved_journals != 0) {
     out += fmt::format("moved into the spool: {}, {} and {} that had been open, out of {}\n",
                        plural(autopsy.moved_spans, "span"), plural(autopsy.moved_marks, "mark"),
-                       plural(autopsy.moved_scopes, "scope"), plural(autopsy.moved_journals, "journal"));
+                       plural(autopsy.moved_scopes, "scope"),
+                       plural(autopsy.moved_journals, "journal"));
     for (const std::string& file : autopsy.moved_files) out += fmt::format("  {}\n", file);
     out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
   } else if (dead && autopsy.kept) {
-    out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n", autopsy.directory);
+    out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
+                       autopsy.directory);
   }
   return out;
 }
@@ -159,11 +174,13 @@ std::string recovery_text(const Autopsy& autopsy) {
 std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
     return fmt::format(
-        "no process left anything in {}: none is running there, and none died without being recovered\n",
+        "no process left anything in {}: none is running there, and none died without being "
+        "recovered\n",
         autopsy.directory);
   }
   std::string out;
-  for (const ProcessState& process : autopsy.processes) out += ProcessText(process, autopsy.now_ns).draw() + "\n";
+  for (const ProcessState& process : autopsy.processes)
+    out += ProcessText(process, autopsy.now_ns).draw() + "\n";
   out += recovery_text(autopsy);
   if (out.ends_with("\n\n")) out.pop_back();
   return out;

@@ -16,7 +16,8 @@ class AutopsyJson {
     out_.raw("{\"directory\":");
     out_.string(autopsy.directory);
     number("now_ns", autopsy.now_ns);
-    list("processes", autopsy.processes, [this](const ProcessState& process) { this->process(process); });
+    list("processes", autopsy.processes,
+         [this](const ProcessState& process) { this->process(process); });
     out_.raw(",\"moved\":{\"kept\":");
     out_.boolean(autopsy.kept);
     number("journals", autopsy.moved_journals);
@@ -25,7 +26,8 @@ class AutopsyJson {
     number("open_scopes", autopsy.moved_scopes);
     list("files", autopsy.moved_files, [this](const std::string& file) { out_.string(file); });
     out_.raw('}');
-    list("problems", autopsy.problems, [this](const std::string& problem) { out_.string(problem); });
+    list("problems", autopsy.problems,
+         [this](const std::string& problem) { out_.string(problem); });
     out_.raw("}\n");
     return out_.str();
   }

@@ -29,7 +29,8 @@ std::string duration(std::int64_t ns) {
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
 double self_share(const SummaryNode& node) {
-  return node.total_ns > 0 ? static_cast<double>(node.self_ns) / static_cast<double>(node.total_ns) : 0;
+  return node.total_ns > 0 ? static_cast<double>(node.self_ns) / static_cast<double>(node.total_ns)
+                           : 0;
 }
 
 struct Column {
@@ -49,12 +50,14 @@ constexpr std::array kColumns = {
     Column{"max", [](const SummaryNode& n) { return duration(n.max_ns); }},
 };
 constexpr Column kGpu = {"gpu", [](const SummaryNode& n) { return duration(n.gpu_ns); }};
-constexpr Column kOpen = {"open", [](const SummaryNode& n) { return n.open == 0 ? "" : std::to_string(n.open); }};
+constexpr Column kOpen = {
+    "open", [](const SummaryNode& n) { return n.open == 0 ? "" : std::to_string(n.open); }};
 
 template <typename Test>
 bool any_node(const std::vector<SummaryNode>& nodes, Test test) {
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [&](const SummaryNode& node) { return test(node) || any_node(node.children, test); });
+  return std::any_of(nodes.begin(), nodes.end(), [&](const SummaryNode& node) {
+    return test(node) || any_node(node.children, test);
+  });
 }
 
 template <typename Test>
@@ -65,8 +68,9 @@ bool any_node(const Summary& summary, Test test) {
 
 // Characters, as far as alignment goes: bytes that begin a UTF-8 sequence.
 std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 class Table {
@@ -99,7 +103,8 @@ class Table {
  private:
   void add_row(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()), 0);
-    for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width_of(cells[i]));
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      widths_[i] = std::max(widths_[i], width_of(cells[i]));
     rows_.push_back(std::move(cells));
   }
   void append_cell(std::string& line, const std::string& cell, std::size_t i) const {
@@ -115,12 +120,15 @@ class Table {
 std::string notes(const Summary& summary) {
   std::string out;
   if (summary.orphans != 0) {
-    out += fmt::format("The parents of {} spans did not come in time to be waited for: see (orphans).\n",
-                       summary.orphans);
+    out += fmt::format(
+        "The parents of {} spans did not come in time to be waited for: see (orphans).\n",
+        summary.orphans);
   }
   if (summary.names_folded) {
-    out += "There are more different names than a table can hold: the rest is added up as (other names). Put what "
-           "varies into the index or an attribute instead of the name.\n";
+    out +=
+        "There are more different names than a table can hold: the rest is added up as (other "
+        "names). Put what "
+        "varies into the index or an attribute instead of the name.\n";
   }
   return out;
 }
@@ -130,7 +138,8 @@ std::string notes(const Summary& summary) {
 std::string summary_text(const Summary& summary) {
   if (summary.ranks.empty()) return "(no spans)\n";
   std::vector<Column> columns(kColumns.begin(), kColumns.end());
-  if (any_node(summary, [](const SummaryNode& n) { return n.gpu_ns != model::kNone; })) columns.push_back(kGpu);
+  if (any_node(summary, [](const SummaryNode& n) { return n.gpu_ns != model::kNone; }))
+    columns.push_back(kGpu);
   if (any_node(summary, [](const SummaryNode& n) { return n.open != 0; })) columns.push_back(kOpen);
   Table table(std::move(columns));
   const bool several = summary.ranks.size() > 1;
@@ -175,10 +184,11 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
 
 std::string summary_json(const Summary& summary) {
   base::JsonWriter out;
-  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{},\"ranks\":[", summary.spans, summary.orphans,
-                      summary.names_folded));
+  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{},\"ranks\":[",
+                      summary.spans, summary.orphans, summary.names_folded));
   for (const analysis::RankSummary& rank : summary.ranks) {
-    out.raw(fmt::format("{}{{\"rank\":{},\"roots\":", &rank == &summary.ranks.front() ? "" : ",", rank.rank));
+    out.raw(fmt::format("{}{{\"rank\":{},\"roots\":", &rank == &summary.ranks.front() ? "" : ",",
+                        rank.rank));
     write_nodes(out, rank.roots);
     out.raw('}');
   }

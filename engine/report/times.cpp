@@ -13,8 +13,9 @@ std::string point_in_time(std::int64_t wall_ns) {
   const auto seconds = static_cast<time_t>(wall_ns / 1'000'000'000);
   tm parts{};
   ::gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03} UTC", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, wall_ns / 1'000'000 % 1000);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03} UTC", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     wall_ns / 1'000'000 % 1000);
 }
 
 std::string long_duration(std::int64_t ns) {

@@ -19,7 +19,8 @@ using Children = std::span<const std::uint32_t>;
 
 class TreeText {
  public:
-  TreeText(std::span<const model::Span> spans, std::span<const model::Mark> marks, const TreeOptions& options)
+  TreeText(std::span<const model::Span> spans, std::span<const model::Mark> marks,
+           const TreeOptions& options)
       : spans_(spans), tree_(model::build_tree(spans)), marks_(marks), options_(options) {}
 
   std::string draw() {
@@ -94,7 +95,8 @@ class TreeText {
     out_ += fmt::format("... {} more {} - total ", rest.left_out, name);
     model::append_duration(out_, rest.total_ns);
     out_ += ", mean ";
-    model::append_duration(out_, rest.closed == 0 ? 0 : rest.total_ns / static_cast<std::int64_t>(rest.closed));
+    model::append_duration(
+        out_, rest.closed == 0 ? 0 : rest.total_ns / static_cast<std::int64_t>(rest.closed));
     out_ += '\n';
   }
 

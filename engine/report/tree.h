@@ -19,8 +19,8 @@ struct TreeOptions {
 std::string tree_text(std::span<const model::Span> spans, std::span<const model::Mark> marks,
                       const TreeOptions& options = {});
 
-// {"roots": [...], "span_count": n} with the nodes of trace(format="dict") and their pid and rank. Never
-// leaves spans out, except below 200 levels, where no program reads JSON any more.
+// {"roots": [...], "span_count": n} with the nodes of trace(format="dict") and their pid and rank.
+// Never leaves spans out, except below 200 levels, where no program reads JSON any more.
 std::string tree_json(std::span<const model::Span> spans, std::span<const model::Mark> marks);
 
 }  // namespace sonde::report

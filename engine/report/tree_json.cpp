@@ -53,7 +53,8 @@ class TreeJson {
     out_.raw('{');
     out_.raw(span.attrs);
     out_.raw("},\"marks\":[");
-    for (const model::Mark* mark : marks_.of(span.id)) this->mark(*mark, mark == marks_.of(span.id).front());
+    for (const model::Mark* mark : marks_.of(span.id))
+      this->mark(*mark, mark == marks_.of(span.id).front());
     out_.raw("],\"children\":[");
     nodes(tree_.children_of(i), depth + 1);
     out_.raw("]}");

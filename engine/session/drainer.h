@@ -30,6 +30,8 @@ class Drainer {
   // what they change at this moment is shown before or after, or left out.
   void append_open(model::Batch& batch) const;
 
+  // The journal started over: so do the cursors.
+  void start_over() { cursors_.clear(); goals_.clear(); }
   // Quiet, at the end of a session: drained rings give their last block back, so that the next session
   // does not start with the size this one grew to.
   void release_blocks();

@@ -12,7 +12,8 @@ namespace sonde::session {
 struct Engine::State {
   Shared shared;
   std::shared_ptr<Session> session;
-  Counters last;      // of the session that ended
+  Counters last;                // of the session that ended
+  record::Losses lost_earlier;  // counted before the last session ended
   bool fresh = true;  // nothing in memory belongs to an ended session
 };
 
@@ -66,13 +67,14 @@ void Engine::await_stop() {
 
 void Engine::finish_stop() {
   if (!state_->session) return;
-  state_->last = state_->session->counters();
+  state_->last = counters();
   state_->last.mode = Counters::Mode::kStopped;
   state_->last.journal.clear();
   state_->last.journal_bytes = 0;
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
   state_->session.reset();
+  state_->lost_earlier = record::total_losses();
   state_->fresh = false;
 }
 
@@ -106,11 +108,12 @@ void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {
 }
 
 Counters Engine::counters() const {
-  Counters all = state_->session ? state_->session->counters() : state_->last;
+  if (!state_->session) return state_->last;
+  Counters all = state_->session->counters();
   const record::Losses losses = record::total_losses();
-  all.dropped_scopes = losses.depth;
-  all.dropped_spans = losses.spans;
-  all.dropped_marks = losses.marks;
+  all.dropped_scopes = losses.depth - state_->lost_earlier.depth;
+  all.dropped_spans = losses.spans - state_->lost_earlier.spans;
+  all.dropped_marks = losses.marks - state_->lost_earlier.marks;
   all.damaged_records = state_->shared.drainer.damaged();
   return all;
 }

@@ -60,6 +60,7 @@ void Memory::set_capacity(std::uint32_t spans) {
   if (wanted == capacity_) return;
   model::Batch kept;
   copy_to(kept);
+  for (const auto& [span, marks] : waiting_) copy_marks(span, marks, kept);
   clear();
   capacity_ = wanted;
   add(kept);

@@ -50,6 +50,10 @@ void Outbox::skip(Moved moved) {
   newest.blocks.insert(newest.blocks.end(), moved.blocks.begin(), moved.blocks.end());
 }
 
+void Outbox::forget_positions() {
+  for (Waiting& batch : waiting_) batch.moved = {};
+}
+
 void Outbox::abandon() {
   for (const Waiting& batch : waiting_) commit(batch.moved);
   waiting_.clear();

@@ -26,6 +26,8 @@ class Outbox {
   bool retry();
   // The rings moved on without anything to write (threads came and went).
   void skip(Moved moved);
+  // The journal started over: what waits has no place in it any more.
+  void forget_positions();
   // Lets go of what waits: the session is over, and the journal that it leaves behind has the records.
   void abandon();
 

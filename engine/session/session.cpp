@@ -52,12 +52,15 @@ void Session::begin() {
   Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
   open_root();
   if (directory_) open_journal();
+  Journal::instance().remember_session();
+  lost_pages_ = Journal::lost_pages();
   if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  // Signals are for the host's threads: none is ever delivered to ours.
+  // Signals are for the host's threads, but for the faults that ours makes itself: blocked, they would kill.
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -67,13 +70,18 @@ void Session::open_journal() {
   const std::string live = base::join_path(options_.output_dir, spool::kLiveFolder);
   base::Status status = base::make_directories(live);
   if (status.ok()) status = base::make_directories(directory_->path());
+  // One cause, one warning: what cannot hold the journal cannot hold the spool either.
+  const char* key = "journal";
   if (status.ok()) {
     std::string name = spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
     name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
     status = Journal::instance().attach_file(base::join_path(live, name));
+  } else {
+    key = "spool-write";
+    output_usable_ = false;
   }
   if (status.ok()) return;
-  base::log_once(LogLevel::kWarning, "cirron.profiler", "journal",
+  base::log_once(LogLevel::kWarning, "cirron.profiler", key,
                  status.text() + "; recording goes on in memory, but a killed process will lose what is not flushed: make " +
                      options_.output_dir + " writable or pass profile(path=...)");
 }
@@ -122,6 +130,10 @@ void Session::release() {
   if (all_written_) journal.header().clean = 1;
   // What could not be written stays where it is: the next profile() here, or an autopsy, moves it.
   journal.detach_file(all_written_);
+  {
+    const std::lock_guard lock(shared_.lock);
+    journal_was_lost();
+  }
   if (outbox_) outbox_->abandon();
   {
     const std::lock_guard lock(shared_.lock);
@@ -148,7 +160,7 @@ void Session::run() noexcept {
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
   try {
-    if (directory_) recover_dead();
+    if (output_usable_ && directory_) recover_dead();
   } catch (const std::exception& error) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "recovery", std::string("recovery of earlier runs stopped: ") + error.what());
   }
@@ -193,6 +205,23 @@ void Session::finish_for_signal() {
   die_by_termination();
 }
 
+// True when pages of the journal vanished (its file was truncated): what was just read may be nonsense. With
+// the drain lock held.
+bool Session::journal_was_lost() {
+  if (Journal::lost_pages() == lost_pages_) return false;
+  base::log_once(LogLevel::kWarning, "cirron.flush", "journal-lost",
+                 "the journal " + Journal::instance().path() + " was truncated; scopes that were open and records that were not flushed are lost, " +
+                     "recording goes on in memory: leave the files in live/ alone while their process runs");
+  const bool was_open = record::gate_open();
+  record::close_gate();
+  Journal::instance().start_over();
+  shared_.drainer.start_over();
+  if (outbox_) outbox_->forget_positions();
+  lost_pages_ = Journal::lost_pages();
+  if (was_open) record::open_gate();
+  return true;
+}
+
 // Says once that the disk refuses; memory takes over by itself.
 void Session::grow_journal() {
   if (base::Status status = Journal::instance().grow(); !status.ok()) {
@@ -223,6 +252,7 @@ void Session::drain_batches() {
   if (outbox_) outbox_->retry();
   {
     const std::lock_guard lock(shared_.lock);
+    journal_was_lost();
     shared_.drainer.begin_pass();
   }
   for (bool more = true; more;) {
@@ -244,6 +274,11 @@ bool Session::next_batch(Moved& moved) {
   batch_.clear();
   const std::lock_guard lock(shared_.lock);
   const bool more = shared_.drainer.collect(kRecordsPerBatch, batch_, moved);
+  if (journal_was_lost()) {
+    batch_.clear();
+    moved = {};
+    return false;
+  }
   shared_.memory.add(batch_);
   return more;
 }
@@ -292,7 +327,7 @@ void Session::look_around() {
   Journal& journal = Journal::instance();
   if (Journal::bus_errors() != 0) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "bus-error",
-                   "pages of the journal " + journal.path() + " could not be written (disk full, or the file was truncated); recording goes on in memory: free some space");
+                   "pages of the journal " + journal.path() + " could not be written; recording goes on in memory: free some space");
   }
   if (journal.file_is_gone()) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "journal-gone",

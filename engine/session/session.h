@@ -48,6 +48,7 @@ class Session {
   void last_tick();
   void drain_batches();
   void grow_journal();
+  bool journal_was_lost();
   bool next_batch(Moved& moved);
   void deliver(Moved moved);
   void emit_lines();
@@ -63,6 +64,8 @@ class Session {
   model::Batch batch_;
   base::JsonWriter json_;
   bool all_written_ = true;
+  bool output_usable_ = true;  // false: the output directory cannot be made
+  std::uint64_t lost_pages_ = 0;
   std::int64_t last_created_ns_ = 0;
   std::int64_t clock_offset_ns_ = 0;
   std::atomic<bool> stopping_{false};

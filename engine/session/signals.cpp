@@ -66,12 +66,17 @@ void watch_termination() noexcept {
 }
 
 void unwatch_termination() noexcept {
-  if (g_watching.exchange(false)) forget_termination();
+  if (!g_watching.exchange(false)) return;
+  const bool owed = g_requested.load();
+  forget_termination();
+  if (owed) ::kill(::getpid(), SIGTERM);  // it came too late for the drain thread
 }
 
 void forget_termination() noexcept {
   g_watching.store(false);
   if (g_timer_pid != ::getpid()) g_has_timer = false;
+  const itimerspec never = {};
+  if (g_has_timer) ::timer_settime(g_timer, 0, &never, nullptr);
   g_requested.store(false);
   struct sigaction current;
   if (::sigaction(SIGTERM, nullptr, &current) == 0 && ours(current)) restore_default();

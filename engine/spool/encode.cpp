@@ -7,7 +7,7 @@ namespace sonde::spool {
 namespace {
 
 void put(char*& at, std::string_view text) {
-  std::memcpy(at, text.data(), text.size());
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());  // an empty one may have no address
   at += text.size();
 }
 

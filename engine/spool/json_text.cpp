@@ -49,8 +49,8 @@ bool read_escape(std::string_view body, std::size_t& at, std::uint32_t& code) no
   if (letter != 'u' || !parse_hex4(body, at, code)) return false;
   at += 4;
   std::uint32_t low = 0;
-  if (code >= 0xD800 && code < 0xDC00 && body.substr(at, 2) == "\\u" && parse_hex4(body, at + 2, low) &&
-      low >= 0xDC00 && low < 0xE000) {
+  if (code >= 0xD800 && code < 0xDC00 && body.substr(at, 2) == "\\u" &&
+      parse_hex4(body, at + 2, low) && low >= 0xDC00 && low < 0xE000) {
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     at += 6;
   }
@@ -87,7 +87,9 @@ std::size_t number_length(std::string_view text) noexcept {
 class Checker {
  public:
   explicit Checker(std::string_view text) : text_(text) {}
-  bool object() noexcept { return next() == '{' && value(0) && (skip_space(), at_ == text_.size()); }
+  bool object() noexcept {
+    return next() == '{' && value(0) && (skip_space(), at_ == text_.size());
+  }
 
  private:
   void skip_space() noexcept {
@@ -103,13 +105,20 @@ class Checker {
     constexpr int kDeepest = 128;
     if (depth > kDeepest) return false;
     switch (next()) {
-      case '{': return list('}', depth);
-      case '[': return list(']', depth);
-      case '"': return string();
-      case 't': return word("true");
-      case 'f': return word("false");
-      case 'n': return word("null");
-      default: break;
+      case '{':
+        return list('}', depth);
+      case '[':
+        return list(']', depth);
+      case '"':
+        return string();
+      case 't':
+        return word("true");
+      case 'f':
+        return word("false");
+      case 'n':
+        return word("null");
+      default:
+        break;
     }
     const std::size_t length = number_length(text_.substr(at_));
     at_ += length;
@@ -190,8 +199,12 @@ bool unescape(std::string_view body, base::Arena& arena, std::string_view& out) 
   return true;
 }
 
-bool parse_integer(std::string_view token, std::int64_t& out) noexcept { return parse_number(token, out); }
-bool parse_unsigned(std::string_view token, std::uint64_t& out) noexcept { return parse_number(token, out); }
+bool parse_integer(std::string_view token, std::int64_t& out) noexcept {
+  return parse_number(token, out);
+}
+bool parse_unsigned(std::string_view token, std::uint64_t& out) noexcept {
+  return parse_number(token, out);
+}
 
 bool parse_real(std::string_view token, double& out) noexcept {
   token = trim(token);

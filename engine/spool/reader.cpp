@@ -16,8 +16,8 @@ namespace sonde::spool {
 
 namespace {
 
-// Text with the blank padding that the parser wants. Grows and is kept: a summary reads thousands of
-// files of about the same size.
+// Text with the blank padding that the parser wants. Grows and is kept: a summary reads thousands
+// of files of about the same size.
 class PaddedText {
  public:
   char* prepare(std::size_t size) {
@@ -63,7 +63,8 @@ struct Reader::Parser {
   PaddedText file;
   PaddedText copy;
 
-  base::Status parse(std::string_view text, const std::string& name, Detail detail, model::Batch& out) {
+  base::Status parse(std::string_view text, const std::string& name, Detail detail,
+                     model::Batch& out) {
     Fault fault = json.parse(text, detail, out);
     std::string legal;
     if (fault.error == EINVAL && quote_non_finite(text, legal)) {
@@ -87,7 +88,7 @@ Reader::~Reader() = default;
 base::Status Reader::read_file(const std::string& path, model::Batch& out, Detail detail) {
   out.clear();
   std::string_view text;
-  const base::Status status = load(path, parser_->file, text);
+  base::Status status = load(path, parser_->file, text);
   return status.ok() ? parser_->parse(text, path, detail, out) : status;
 }
 
@@ -115,7 +116,7 @@ base::Status find_spool_files(const std::string& path, std::vector<std::string>&
   }
   const std::string inside = base::join_path(path, kSpoolFolder);
   const std::string directory = is_directory(inside) ? inside : path;
-  const base::Status status = base::list_directory(directory, ".json", files);
+  base::Status status = base::list_directory(directory, ".json", files);
   for (std::string& file : files) file = base::join_path(directory, file);
   return status;
 }

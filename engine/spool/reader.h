@@ -21,8 +21,8 @@ class Reader {
  public:
   Reader();
   ~Reader();
-  // Replaces the contents of `out`. Unknown keys are skipped; a newer schema_version is EPROTO, text
-  // that is no batch EINVAL, both with the file's name. `out` is empty after an error.
+  // Replaces the contents of `out`. Unknown keys are skipped; a newer schema_version is EPROTO,
+  // text that is no batch EINVAL, both with the file's name. `out` is empty after an error.
   base::Status read_file(const std::string& path, model::Batch& out, Detail detail = Detail::kAll);
   base::Status read_text(std::string_view json, model::Batch& out, Detail detail = Detail::kAll);
 
@@ -31,8 +31,8 @@ class Reader {
   std::unique_ptr<Parser> parser_;
 };
 
-// The spool files for DIR as a user would name it: an output directory (with spool/ inside), the spool
-// directory itself, or a single file. Sorted by name, which is by time.
+// The spool files for DIR as a user would name it: an output directory (with spool/ inside), the
+// spool directory itself, or a single file. Sorted by name, which is by time.
 base::Status find_spool_files(const std::string& path, std::vector<std::string>& files);
 
 }  // namespace sonde::spool

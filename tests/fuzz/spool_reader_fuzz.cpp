@@ -1,5 +1,5 @@
-// Any bytes given to the spool reader: it may refuse them, it may not crash, and what it accepts has
-// to be usable by everything that works on a batch.
+// Any bytes given to the spool reader: it may refuse them, it may not crash, and what it accepts
+// has to be usable by everything that works on a batch.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

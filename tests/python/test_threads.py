@@ -157,7 +157,7 @@ def test_flush_and_shutdown_end_while_threads_record_flat_out(tmp_path):
         for thread in threads: thread.start()
         longest = 0
         for number in range(5):
-            ci.profile(path=f"{sys.argv[1]}/{number}", flush_interval=0.005)
+            ci.Cirron(spool_max_bytes=20_000_000, output_dir=f"{sys.argv[1]}/{number}").profile()
             time.sleep(0.02)
             for call in (ci.flush, ci.flush, ci.shutdown):
                 start = time.monotonic()
@@ -222,6 +222,7 @@ def test_daemon_threads_may_record_while_the_interpreter_ends(workdir):
             while True:
                 with ci.scope("x", a=1):
                     ci.mark("m", 1)
+                time.sleep(0.0001)
         for _ in range(4):
             threading.Thread(target=work, daemon=True).start()
         time.sleep(0.2)

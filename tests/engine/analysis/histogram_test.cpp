@@ -54,8 +54,9 @@ TEST(Histogram, MergingIsAddingUp) {
 
 TEST(Histogram, TakesAnyValue) {
   Histogram histogram;
-  for (const std::int64_t value : {std::numeric_limits<std::int64_t>::min(), std::int64_t{-1}, std::int64_t{0},
-                                   std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62, std::int64_t{17}}) {
+  for (const std::int64_t value :
+       {std::numeric_limits<std::int64_t>::min(), std::int64_t{-1}, std::int64_t{0},
+        std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62, std::int64_t{17}}) {
     histogram.add(value);
   }
   EXPECT_EQ(histogram.count(), 6u);

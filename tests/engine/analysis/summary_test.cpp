@@ -20,7 +20,8 @@ std::string shape(const std::vector<SummaryNode>& nodes) {
   std::string out;
   for (const SummaryNode& node : nodes) {
     if (!out.empty()) out += ", ";
-    out += node.name + " " + std::to_string(node.count) + " " + std::to_string(node.total_ns / 1000);
+    out +=
+        node.name + " " + std::to_string(node.count) + " " + std::to_string(node.total_ns / 1000);
     if (!node.children.empty()) out += " (" + shape(node.children) + ")";
   }
   return out;
@@ -39,8 +40,9 @@ TEST(Summary, OfNothing) {
 }
 
 TEST(Summary, AddsUpByNameAndPlace) {
-  EXPECT_EQ(shape_of({{span(3, 2, "forward", 0, 4), span(4, 2, "backward", 4, 9), span(2, 1, "step", 0, 10),
-                       span(6, 5, "forward", 10, 15), span(5, 1, "step", 10, 22), span(7, 1, "forward", 22, 23),
+  EXPECT_EQ(shape_of({{span(3, 2, "forward", 0, 4), span(4, 2, "backward", 4, 9),
+                       span(2, 1, "step", 0, 10), span(6, 5, "forward", 10, 15),
+                       span(5, 1, "step", 10, 22), span(7, 1, "forward", 22, 23),
                        span(1, 0, "session", 0, 30)}}),
             "session 1 30 (step 2 22 (forward 2 9, backward 1 5), forward 1 1)");
 }
@@ -81,23 +83,30 @@ TEST(Summary, OneSpanHasItsOwnQuantiles) {
 }
 
 TEST(Summary, ParentsMayComeBatchesLater) {
-  EXPECT_EQ(shape_of({{span(3, 2, "forward", 0, 4)}, {}, {span(2, 1, "step", 0, 10)}, {span(1, 0, "session", 0, 30)}}),
+  EXPECT_EQ(shape_of({{span(3, 2, "forward", 0, 4)},
+                      {},
+                      {span(2, 1, "step", 0, 10)},
+                      {span(1, 0, "session", 0, 30)}}),
             "session 1 30 (step 1 10 (forward 1 4))");
 }
 
 TEST(Summary, AParentThatNeverComesLeavesRoots) {
-  EXPECT_EQ(shape_of({{span(3, 2, "step", 0, 4), span(4, 2, "step", 4, 8), span(5, 9, "step", 8, 9)}}), "step 3 9");
+  EXPECT_EQ(
+      shape_of({{span(3, 2, "step", 0, 4), span(4, 2, "step", 4, 8), span(5, 9, "step", 8, 9)}}),
+      "step 3 9");
 }
 
 TEST(Summary, AThreadsSpansMayStandBehindTheirParent) {
   // One batch, grouped by thread: the session closed after the loader's spans but is written first.
-  EXPECT_EQ(shape_of({{span(1, 0, "session", 0, 30), span(2, 1, "load", 0, 5), span(3, 2, "read", 0, 4)}}),
+  EXPECT_EQ(shape_of({{span(1, 0, "session", 0, 30), span(2, 1, "load", 0, 5),
+                       span(3, 2, "read", 0, 4)}}),
             "session 1 30 (load 1 5 (read 1 4))");
 }
 
 TEST(Summary, AChildMayOutliveItsParent) {
   // A task that goes on after the scope it was made in; even after the whole session.
-  EXPECT_EQ(shape_of({{span(2, 1, "serve", 0, 10), span(1, 0, "session", 0, 20)}, {span(4, 3, "reply", 5, 25), span(3, 2, "task", 5, 30)}}),
+  EXPECT_EQ(shape_of({{span(2, 1, "serve", 0, 10), span(1, 0, "session", 0, 20)},
+                      {span(4, 3, "reply", 5, 25), span(3, 2, "task", 5, 30)}}),
             "session 1 20 (serve 1 10 (task 1 25 (reply 1 20)))");
 }
 
@@ -115,7 +124,8 @@ TEST(Summary, OpenSpansGiveThePlaceButNoTime) {
 
 TEST(Summary, RanksApart) {
   Summarizer summarizer;
-  summarizer.add(std::vector<Span>{on_rank(1, span(1, 0, "a", 0, 1)), on_rank(0, span(2, 0, "a", 0, 2))});
+  summarizer.add(
+      std::vector<Span>{on_rank(1, span(1, 0, "a", 0, 1)), on_rank(0, span(2, 0, "a", 0, 2))});
   const Summary summary = summarizer.finish();
   ASSERT_EQ(summary.ranks.size(), 2u);
   EXPECT_EQ(summary.ranks[0].rank, 0);
@@ -124,7 +134,9 @@ TEST(Summary, RanksApart) {
 
 TEST(Summary, OnlyOneNameWhereverItIs) {
   Summarizer summarizer;
-  summarizer.add(std::vector<Span>{span(3, 2, "io", 0, 1), span(2, 1, "step", 0, 4), span(4, 1, "io", 5, 7), span(6, 5, "x", 7, 8), span(5, 4, "io", 7, 9), span(1, 0, "session", 0, 10)});
+  summarizer.add(std::vector<Span>{span(3, 2, "io", 0, 1), span(2, 1, "step", 0, 4),
+                                   span(4, 1, "io", 5, 7), span(6, 5, "x", 7, 8),
+                                   span(5, 4, "io", 7, 9), span(1, 0, "session", 0, 10)});
   const Summary summary = summarizer.finish("io");
   EXPECT_EQ(shape(summary.ranks.at(0).roots), "io 2 3 (io 1 2 (x 1 1))");
   Summarizer other;
@@ -134,7 +146,8 @@ TEST(Summary, OnlyOneNameWhereverItIs) {
 
 TEST(Summary, WaitingIsBounded) {
   Summarizer summarizer({.max_waiting = 10});
-  for (std::uint64_t i = 1; i <= 1000; ++i) summarizer.add(std::vector<Span>{span(i, 100'000 + i, "lost", 0, 1)});
+  for (std::uint64_t i = 1; i <= 1000; ++i)
+    summarizer.add(std::vector<Span>{span(i, 100'000 + i, "lost", 0, 1)});
   const Summary summary = summarizer.finish();
   EXPECT_GT(summary.orphans, 900u);
   std::uint64_t counted = 0;
@@ -151,7 +164,8 @@ TEST(Summary, WaitingIsBounded) {
 TEST(Summary, ManyNamesAreFolded) {
   std::deque<std::string> names;
   std::vector<Span> spans;
-  for (std::uint64_t i = 1; i <= 70'000; ++i) spans.push_back(span(i, 0, names.emplace_back("batch_" + std::to_string(i)), 0, 1));
+  for (std::uint64_t i = 1; i <= 70'000; ++i)
+    spans.push_back(span(i, 0, names.emplace_back("batch_" + std::to_string(i)), 0, 1));
   Summarizer summarizer;
   summarizer.add(spans);
   const Summary summary = summarizer.finish();
@@ -163,13 +177,16 @@ TEST(Summary, ManyNamesAreFolded) {
 
 TEST(Summary, CyclesAndSelfParentsEnd) {
   Summarizer summarizer;
-  summarizer.add(std::vector<Span>{span(1, 1, "self", 0, 1), span(2, 3, "a", 0, 1), span(3, 2, "b", 0, 1), span(4, 2, "c", 0, 1), span(2, 3, "a", 0, 1)});
+  summarizer.add(std::vector<Span>{span(1, 1, "self", 0, 1), span(2, 3, "a", 0, 1),
+                                   span(3, 2, "b", 0, 1), span(4, 2, "c", 0, 1),
+                                   span(2, 3, "a", 0, 1)});
   EXPECT_EQ(summarizer.finish().spans, 5u);
 }
 
 TEST(Summary, DeepChainsAreCutNotRecursed) {
   std::vector<Span> spans;
-  for (std::uint64_t i = 1; i <= 100'000; ++i) spans.push_back(span(i, i + 1, "deep", 0, static_cast<std::int64_t>(i)));
+  for (std::uint64_t i = 1; i <= 100'000; ++i)
+    spans.push_back(span(i, i + 1, "deep", 0, static_cast<std::int64_t>(i)));
   Summarizer summarizer;
   summarizer.add(spans);
   const Summary summary = summarizer.finish();

@@ -42,7 +42,9 @@ TEST(Event, WakesEverySleeper) {
   const std::uint32_t seen = event.now();
   std::atomic<int> woken{0};
   std::vector<std::thread> sleepers;
-  for (int i = 0; i < 4; ++i) sleepers.emplace_back([&] { woken += event.wait(seen, kLong) ? 1 : 0; });
+  sleepers.reserve(4);
+  for (int i = 0; i < 4; ++i)
+    sleepers.emplace_back([&] { woken += event.wait(seen, kLong) ? 1 : 0; });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   event.raise();
   for (std::thread& sleeper : sleepers) sleeper.join();

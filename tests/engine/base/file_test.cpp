@@ -61,7 +61,8 @@ TEST(File, AFullDiskLeavesNothing) {
 
 TEST(File, ReadsWhatWasWritten) {
   TempDir dir;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{100'000}}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{100'000}}) {
     ASSERT_TRUE(write(dir / "f", std::string(size, 'q')).ok());
     std::string text = "old";
     ASSERT_TRUE(read_file(dir / "f", text).ok());
@@ -80,13 +81,15 @@ TEST(File, ReadsFilesThatDoNotSayTheirSize) {
 
 TEST(File, AMissingFileSaysWhich) {
   std::string text;
-  EXPECT_EQ(read_file("/nowhere/x", text).text(), "cannot open /nowhere/x: No such file or directory");
+  EXPECT_EQ(read_file("/nowhere/x", text).text(),
+            "cannot open /nowhere/x: No such file or directory");
   EXPECT_EQ(MappedFile().open("/nowhere/x").error(), ENOENT);
 }
 
 TEST(File, ListsBySuffixInOrder) {
   TempDir dir;
-  for (const char* name : {"b.json", "a.json", "c.json.tmp", ".json"}) ASSERT_TRUE(write(dir / name, "").ok());
+  for (const char* name : {"b.json", "a.json", "c.json.tmp", ".json"})
+    ASSERT_TRUE(write(dir / name, "").ok());
   std::vector<std::string> names = {"old"};
   ASSERT_TRUE(list_directory(dir.path(), ".json", names).ok());
   EXPECT_EQ(names, (std::vector<std::string>{".json", "a.json", "b.json"}));

@@ -42,7 +42,8 @@ TEST(Id, RefusesEverythingElse) {
 TEST(Id, SequencesOfOneSessionDiffer) {
   const Id key = random_id();
   std::unordered_set<std::string> seen;
-  for (std::uint64_t sequence = 1; sequence <= 10'000; ++sequence) seen.insert(hex_of(make_id(key, sequence)));
+  for (std::uint64_t sequence = 1; sequence <= 10'000; ++sequence)
+    seen.insert(hex_of(make_id(key, sequence)));
   EXPECT_EQ(seen.size(), 10'000u);
   EXPECT_FALSE(make_id(key, 0)) << "sequence 0 is none";
 }

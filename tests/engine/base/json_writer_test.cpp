@@ -24,6 +24,7 @@ std::string number_of(Number value) {
 
 TEST(JsonWriter, PlainTextIsQuoted) {
   EXPECT_EQ(string_of(""), "\"\"");
+  EXPECT_EQ(string_of({}), "\"\"");  // no text at all: a null pointer
   EXPECT_EQ(string_of("epoch"), "\"epoch\"");
 }
 
@@ -44,8 +45,8 @@ TEST(JsonWriter, LoneSurrogateBecomesItsEscape) {
 
 TEST(JsonWriter, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(string_of("\xFF"), R"("\ufffd")");
-  EXPECT_EQ(string_of("\xC3"), R"("\ufffd")");              // cut short
-  EXPECT_EQ(string_of("\xC0\x80"), R"("\ufffd\ufffd")");    // overlong
+  EXPECT_EQ(string_of("\xC3"), R"("\ufffd")");                                // cut short
+  EXPECT_EQ(string_of("\xC0\x80"), R"("\ufffd\ufffd")");                      // overlong
   EXPECT_EQ(string_of("\xF5\x80\x80\x80"), R"("\ufffd\ufffd\ufffd\ufffd")");  // beyond Unicode
 }
 

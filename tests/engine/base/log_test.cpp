@@ -16,7 +16,8 @@ class Log : public testing::Test {
     g_spoken.clear();
     reset_log();
     set_log_handler([](LogLevel level, std::string_view logger, std::string_view text) {
-      g_spoken.push_back(std::string(level == LogLevel::kWarning ? "W " : "I ") + std::string(logger) + " " + std::string(text));
+      g_spoken.push_back(std::string(level == LogLevel::kWarning ? "W " : "I ") +
+                         std::string(logger) + " " + std::string(text));
     });
   }
   void TearDown() override {
@@ -29,7 +30,8 @@ TEST_F(Log, AKeyIsSpokenOnce) {
   log_once(LogLevel::kWarning, "cirron.flush", "disk", "disk full");
   log_once(LogLevel::kWarning, "cirron.flush", "disk", "disk full again");
   log_once(LogLevel::kInfo, "cirron.profiler", "other", "hello");
-  EXPECT_EQ(g_spoken, (std::vector<std::string>{"W cirron.flush disk full", "I cirron.profiler hello"}));
+  EXPECT_EQ(g_spoken,
+            (std::vector<std::string>{"W cirron.flush disk full", "I cirron.profiler hello"}));
 }
 
 TEST_F(Log, ANewSessionSpeaksAgain) {

@@ -25,11 +25,13 @@ class Locate : public ::testing::Test {
 };
 
 TEST_F(Locate, EveryNameOfOneRun) {
-  for (const char* name : {"work/.cirron", "work/.cirron/", "work", "work/.cirron/spool", "work/.cirron/live/"}) {
+  for (const char* name :
+       {"work/.cirron", "work/.cirron/", "work", "work/.cirron/spool", "work/.cirron/live/"}) {
     ASSERT_TRUE(locate(dir_ / name, place_).ok()) << name;
     EXPECT_EQ(place_.output_dir, dir_ / "work/.cirron") << name;
     EXPECT_EQ(place_.files, std::vector<std::string>{dir_ / "work/.cirron/spool/1.json"}) << name;
-    EXPECT_EQ(place_.journals, std::vector<std::string>{dir_ / "work/.cirron/live/7.journal"}) << name;
+    EXPECT_EQ(place_.journals, std::vector<std::string>{dir_ / "work/.cirron/live/7.journal"})
+        << name;
   }
 }
 

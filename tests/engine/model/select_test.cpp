@@ -14,7 +14,7 @@ using sonde::testing::mark;
 using sonde::testing::span;
 
 const std::vector<Span> kSpans = {
-    span(4, 3, "forward", 2, 3), span(3, 2, "step", 1, 4),      span(2, 1, "epoch", 0, 5),
+    span(4, 3, "forward", 2, 3), span(3, 2, "step", 1, 4),        span(2, 1, "epoch", 0, 5),
     span(5, 1, "step", 6, 7),    span(1, 0, "session", 0, kNone),
 };
 

@@ -32,8 +32,8 @@ TEST(Tree, OfNothing) {
 }
 
 TEST(Tree, ChildrenAndRootsByStart) {
-  const std::vector<Span> spans = {span(3, 1, "late", 20, 30), span(2, 1, "early", 10, 15), span(1, 0, "root", 5, 40),
-                                   span(4, 0, "first", 0, 1)};
+  const std::vector<Span> spans = {span(3, 1, "late", 20, 30), span(2, 1, "early", 10, 15),
+                                   span(1, 0, "root", 5, 40), span(4, 0, "first", 0, 1)};
   const Tree tree = build_tree(spans);
   EXPECT_EQ(tree.roots, (Indices{3, 2}));
   EXPECT_EQ(children(tree, 2), (Indices{1, 0}));
@@ -42,7 +42,8 @@ TEST(Tree, ChildrenAndRootsByStart) {
 }
 
 TEST(Tree, EqualStartsKeepTheirOrder) {
-  const std::vector<Span> spans = {span(1, 0, "a", 0, 1), span(2, 0, "b", 0, 1), span(3, 0, "c", 0, 1)};
+  const std::vector<Span> spans = {span(1, 0, "a", 0, 1), span(2, 0, "b", 0, 1),
+                                   span(3, 0, "c", 0, 1)};
   EXPECT_EQ(build_tree(spans).roots, (Indices{0, 1, 2}));
 }
 
@@ -59,15 +60,16 @@ TEST(Tree, ItsOwnParentIsARoot) {
 }
 
 TEST(Tree, ACycleIsCut) {
-  const std::vector<Span> spans = {span(1, 3, "a", 0, 1), span(2, 1, "b", 0, 1), span(3, 2, "c", 0, 1),
-                                   span(4, 3, "below", 0, 1)};
+  const std::vector<Span> spans = {span(1, 3, "a", 0, 1), span(2, 1, "b", 0, 1),
+                                   span(3, 2, "c", 0, 1), span(4, 3, "below", 0, 1)};
   const Tree tree = build_tree(spans);
   EXPECT_EQ(tree.roots.size(), 1u);
   check(tree, spans.size());
 }
 
 TEST(Tree, ARepeatedIdLosesNoSpan) {
-  const std::vector<Span> spans = {span(1, 0, "first", 0, 9), span(1, 0, "again", 1, 9), span(2, 1, "child", 2, 3)};
+  const std::vector<Span> spans = {span(1, 0, "first", 0, 9), span(1, 0, "again", 1, 9),
+                                   span(2, 1, "child", 2, 3)};
   const Tree tree = build_tree(spans);
   EXPECT_EQ(children(tree, 0), (Indices{2})) << "the first one keeps the children";
   check(tree, spans.size());

@@ -27,7 +27,8 @@ ProcessState dead_process() {
   process.host = "node-7";
   process.started_ns = kStart;
   process.last_sign_ns = kStart + 100 * kSecond;
-  model::Span epoch = at(span(2, 1, "epoch", 0, 0, 3), 10), forward = at(span(3, 2, "forward", 0, 0), 99);
+  model::Span epoch = at(span(2, 1, "epoch", 0, 0, 3), 10),
+              forward = at(span(3, 2, "forward", 0, 0), 99);
   epoch.thread_id = forward.thread_id = 1234;
   epoch.attrs = R"("lr":0.1)";
   process.open = {{at(span(1, 0, "cirron.session", 0, 0), 0), 0, 0, false, true},
@@ -53,7 +54,9 @@ Autopsy autopsy_of(ProcessState process) {
 TEST(AutopsyText, Nothing) {
   Autopsy autopsy;
   autopsy.directory = "out";
-  EXPECT_EQ(autopsy_text(autopsy), "no process left anything in out: none is running there, and none died without being recovered\n");
+  EXPECT_EQ(autopsy_text(autopsy),
+            "no process left anything in out: none is running there, and none died without being "
+            "recovered\n");
 }
 
 TEST(AutopsyText, ADeadProcessAndItsRecovery) {
@@ -63,28 +66,31 @@ TEST(AutopsyText, ADeadProcessAndItsRecovery) {
   autopsy.moved_marks = 1;
   autopsy.moved_scopes = 4;
   autopsy.moved_files = {"1-2.json"};
-  EXPECT_EQ(autopsy_text(autopsy),
-            "pid 42, rank 1 of 2, on node-7: DEAD\n"
-            "  started            2026-11-15 07:42:55.000 UTC\n"
-            "  last sign of life  2026-11-15 07:44:35.000 UTC (3m 20s ago)\n"
-            "  It died some time between that and now; the exact time is not known. The cause is not recorded here:\n"
-            "  look at dmesg and at the scheduler's log for an OOM kill, at the program's own output for anything else.\n"
-            "  open when it died:\n"
-            "    cirron.session - open for 1m 40s\n"
-            "    thread 1234 (tid 77)\n"
-            "      epoch[3] - open for 1m 30s {\"lr\":0.1}\n"
-            "        forward - open for 1.00s\n"
-            "    asyncio task (stack 5)\n"
-            "      serve - open for 1m 00s\n"
-            "  last closed spans, the newest at the end:\n"
-            "    2026-11-15 07:44:33.000 UTC  data_load - 1.00s {loss=0.5000}\n"
-            "  last marks on other scopes:\n"
-            "    2026-11-15 07:44:32.000 UTC  lr=0.2500 on epoch[3]\n"
-            "  not yet in the spool: 3 spans, 1 mark\n"
-            "\n"
-            "moved into the spool: 3 spans, 1 mark and 4 scopes that had been open, out of 1 journal\n"
-            "  1-2.json\n"
-            "see them with: sonde trace out\n");
+  EXPECT_EQ(
+      autopsy_text(autopsy),
+      "pid 42, rank 1 of 2, on node-7: DEAD\n"
+      "  started            2026-11-15 07:42:55.000 UTC\n"
+      "  last sign of life  2026-11-15 07:44:35.000 UTC (3m 20s ago)\n"
+      "  It died some time between that and now; the exact time is not known. The cause is not "
+      "recorded here:\n"
+      "  look at dmesg and at the scheduler's log for an OOM kill, at the program's own output for "
+      "anything else.\n"
+      "  open when it died:\n"
+      "    cirron.session - open for 1m 40s\n"
+      "    thread 1234 (tid 77)\n"
+      "      epoch[3] - open for 1m 30s {\"lr\":0.1}\n"
+      "        forward - open for 1.00s\n"
+      "    asyncio task (stack 5)\n"
+      "      serve - open for 1m 00s\n"
+      "  last closed spans, the newest at the end:\n"
+      "    2026-11-15 07:44:33.000 UTC  data_load - 1.00s {loss=0.5000}\n"
+      "  last marks on other scopes:\n"
+      "    2026-11-15 07:44:32.000 UTC  lr=0.2500 on epoch[3]\n"
+      "  not yet in the spool: 3 spans, 1 mark\n"
+      "\n"
+      "moved into the spool: 3 spans, 1 mark and 4 scopes that had been open, out of 1 journal\n"
+      "  1-2.json\n"
+      "see them with: sonde trace out\n");
 }
 
 TEST(AutopsyText, ARunningProcessIsMeasuredUntilNow) {
@@ -108,17 +114,32 @@ TEST(AutopsyText, KeptAndLost) {
   EXPECT_NE(text.find("  no scope was open\n"), std::string::npos);
   EXPECT_NE(text.find("lost while it ran, for want of room: 12 records"), std::string::npos);
   EXPECT_NE(text.find("unreadable in its journal: 1 record\n"), std::string::npos);
-  EXPECT_TRUE(text.ends_with("nothing was moved (--keep); to move it into the spool: sonde autopsy out\n")) << text;
+  EXPECT_TRUE(
+      text.ends_with("nothing was moved (--keep); to move it into the spool: sonde autopsy out\n"))
+      << text;
 }
 
 TEST(AutopsyJson, Values) {
   Autopsy autopsy = autopsy_of(dead_process());
   autopsy.problems = {"a \"problem\""};
   const std::string json = autopsy_json(autopsy);
-  EXPECT_TRUE(json.starts_with(R"({"directory":"out","now_ns":1794728875000000000,"processes":[{"fate":"dead","pid":42,"rank":1,"world_size":2,"host":"node-7",)")) << json;
-  EXPECT_NE(json.find(R"("name":"epoch","index":3,"start_ns":1794728585000000000,"end_ns":null,"thread_id":1234,"attrs":{"lr":0.1},"os_thread_id":77,"stack":1,"task":false,"session":false})"), std::string::npos) << json;
-  EXPECT_NE(json.find(R"("last_marks":[{"span_id":"00000000000000000000000000000005","name":"loss","value":0.5,)"), std::string::npos) << json;
-  EXPECT_TRUE(json.ends_with(R"("moved":{"kept":false,"journals":0,"spans":0,"marks":0,"open_scopes":0,"files":[]},"problems":["a \"problem\""]})" "\n")) << json;
+  EXPECT_TRUE(json.starts_with(
+      R"({"directory":"out","now_ns":1794728875000000000,"processes":[{"fate":"dead","pid":42,"rank":1,"world_size":2,"host":"node-7",)"))
+      << json;
+  EXPECT_NE(
+      json.find(
+          R"("name":"epoch","index":3,"start_ns":1794728585000000000,"end_ns":null,"thread_id":1234,"attrs":{"lr":0.1},"os_thread_id":77,"stack":1,"task":false,"session":false})"),
+      std::string::npos)
+      << json;
+  EXPECT_NE(
+      json.find(
+          R"("last_marks":[{"span_id":"00000000000000000000000000000005","name":"loss","value":0.5,)"),
+      std::string::npos)
+      << json;
+  EXPECT_TRUE(json.ends_with(
+      R"("moved":{"kept":false,"journals":0,"spans":0,"marks":0,"open_scopes":0,"files":[]},"problems":["a \"problem\""]})"
+      "\n"))
+      << json;
 }
 
 }  // namespace

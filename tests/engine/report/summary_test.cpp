@@ -21,21 +21,24 @@ analysis::Summary summary_of(const std::vector<model::Span>& spans) {
 TEST(SummaryText, OfNothing) { EXPECT_EQ(summary_text({}), "(no spans)\n"); }
 
 TEST(SummaryText, AlignsColumns) {
-  EXPECT_EQ(summary_text(summary_of({span(2, 1, "step", 0, 10), span(3, 1, "step", 10, 20), span(1, 0, "session", 0, 2000)})),
+  EXPECT_EQ(summary_text(summary_of({span(2, 1, "step", 0, 10), span(3, 1, "step", 10, 20),
+                                     span(1, 0, "session", 0, 2000)})),
             "name     count  total  of parent    self   mean    p50    p95    min    max\n"
             "session      1  2.0ms     100.0%   99.0%  2.0ms  2.0ms  2.0ms  2.0ms  2.0ms\n"
             "  step       2   20us       1.0%  100.0%   10us   10us   10us   10us   10us\n");
 }
 
 TEST(SummaryText, RanksAreGroupsAndExtraColumnsComeWhenNeeded) {
-  std::vector<model::Span> spans = {on_rank(0, span(1, 0, "a", 0, 1)), on_rank(1, span(2, 0, "a\xC3\xA4", 0, model::kNone))};
+  std::vector<model::Span> spans = {on_rank(0, span(1, 0, "a", 0, 1)),
+                                    on_rank(1, span(2, 0, "a\xC3\xA4", 0, model::kNone))};
   spans[0].gpu_ns = 500;
-  EXPECT_EQ(summary_text(summary_of(spans)),
-            "name    count  total  of parent    self  mean  p50  p95  min  max    gpu  open\n"
-            "rank 0\n"
-            "  a         1    1us     100.0%  100.0%   1us  1us  1us  1us  1us  500ns\n"
-            "rank 1\n"
-            "  a\xC3\xA4        0    0us       0.0%    0.0%   0us  0us  0us  0us  0us      -     1\n");
+  EXPECT_EQ(
+      summary_text(summary_of(spans)),
+      "name    count  total  of parent    self  mean  p50  p95  min  max    gpu  open\n"
+      "rank 0\n"
+      "  a         1    1us     100.0%  100.0%   1us  1us  1us  1us  1us  500ns\n"
+      "rank 1\n"
+      "  a\xC3\xA4        0    0us       0.0%    0.0%   0us  0us  0us  0us  0us      -     1\n");
 }
 
 TEST(SummaryText, SaysWhatItLeavesOut) {
@@ -48,11 +51,12 @@ TEST(SummaryText, SaysWhatItLeavesOut) {
 }
 
 TEST(SummaryJson, Nodes) {
-  EXPECT_EQ(summary_json(summary_of({span(1, 0, "a\"", 0, 1)})),
-            R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,)"
-            R"("total_ns":1000,"self_ns":1000,"mean_ns":1000,"p50_ns":1000,"p95_ns":1000,"min_ns":1000,"max_ns":1000,)"
-            R"("gpu_ns":null,"share_of_parent":1.0,"children":[]}]}]})"
-            "\n");
+  EXPECT_EQ(
+      summary_json(summary_of({span(1, 0, "a\"", 0, 1)})),
+      R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,)"
+      R"("total_ns":1000,"self_ns":1000,"mean_ns":1000,"p50_ns":1000,"p95_ns":1000,"min_ns":1000,"max_ns":1000,)"
+      R"("gpu_ns":null,"share_of_parent":1.0,"children":[]}]}]})"
+      "\n");
   EXPECT_EQ(summary_json({}), "{\"spans\":0,\"orphans\":0,\"names_folded\":false,\"ranks\":[]}\n");
 }
 

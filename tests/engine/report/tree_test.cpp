@@ -19,7 +19,8 @@ TEST(TreeText, OfNothing) { EXPECT_EQ(tree_text({}, {}), "(no spans)\n"); }
 TEST(TreeText, IndentsAndJoinsMarks) {
   const std::vector<Span> spans = {span(3, 2, "forward", 1, 143), span(2, 1, "epoch", 0, 1500, 0),
                                    span(1, 0, "cirron.session", 0, model::kNone)};
-  const std::vector<model::Mark> marks = {mark(1, 2, "epoch_loss", 0.5234), mark(2, 99, "elsewhere", 1)};
+  const std::vector<model::Mark> marks = {mark(1, 2, "epoch_loss", 0.5234),
+                                          mark(2, 99, "elsewhere", 1)};
   EXPECT_EQ(tree_text(spans, marks),
             "cirron.session - open\n"
             "  epoch[0] - 1.5ms {epoch_loss=0.5234}\n"
@@ -27,7 +28,8 @@ TEST(TreeText, IndentsAndJoinsMarks) {
 }
 
 TEST(TreeText, RanksAreGroups) {
-  const std::vector<Span> spans = {on_rank(1, span(1, 0, "a", 0, 1)), on_rank(0, span(2, 0, "a", 5, 7)),
+  const std::vector<Span> spans = {on_rank(1, span(1, 0, "a", 0, 1)),
+                                   on_rank(0, span(2, 0, "a", 5, 7)),
                                    on_rank(0, span(3, 2, "b", 5, 6))};
   EXPECT_EQ(tree_text(spans, {}),
             "rank 0\n"
@@ -39,7 +41,8 @@ TEST(TreeText, RanksAreGroups) {
 
 std::vector<Span> epoch_of_steps(std::int64_t steps) {
   std::vector<Span> spans = {span(1, 0, "epoch", 0, 10'000, 0)};
-  for (std::int64_t i = 0; i < steps; ++i) spans.push_back(span(static_cast<std::uint64_t>(i + 2), 1, "step", i, i + 10, i));
+  for (std::int64_t i = 0; i < steps; ++i)
+    spans.push_back(span(static_cast<std::uint64_t>(i + 2), 1, "step", i, i + 10, i));
   spans.push_back(span(5000, 1, "validation", 9'000, 9'100));
   return spans;
 }
@@ -55,11 +58,13 @@ TEST(TreeText, SiblingsBeyondTheLimitBecomeOneLine) {
 
 TEST(TreeText, NoLineWhereNothingIsLeftOut) {
   EXPECT_EQ(tree_text(epoch_of_steps(2), {}, {.sibling_limit = 2}).find("..."), std::string::npos);
-  EXPECT_EQ(tree_text(epoch_of_steps(100), {}, {.sibling_limit = 0}).find("..."), std::string::npos);
+  EXPECT_EQ(tree_text(epoch_of_steps(100), {}, {.sibling_limit = 0}).find("..."),
+            std::string::npos);
 }
 
 TEST(TreeText, OpenSiblingsCountButHaveNoTime) {
-  std::vector<Span> spans = {span(1, 0, "s", 0, 10), span(2, 0, "s", 1, 11), span(3, 0, "s", 2, model::kNone)};
+  std::vector<Span> spans = {span(1, 0, "s", 0, 10), span(2, 0, "s", 1, 11),
+                             span(3, 0, "s", 2, model::kNone)};
   EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
             "s - 10us\n"
             "... 2 more s - total 10us, mean 10us\n");
@@ -75,7 +80,8 @@ TEST(TreeText, ManyMarksAreCut) {
 
 TEST(TreeText, VeryDeepTreesAreCut) {
   std::vector<Span> spans;
-  for (std::uint64_t i = 1; i <= 50'000; ++i) spans.push_back(span(i, i - 1, "deep", static_cast<std::int64_t>(i), 100'000));
+  for (std::uint64_t i = 1; i <= 50'000; ++i)
+    spans.push_back(span(i, i - 1, "deep", static_cast<std::int64_t>(i), 100'000));
   const std::string text = tree_text(spans, {});
   EXPECT_TRUE(text.ends_with("... deeper levels are left out\n"));
   EXPECT_LT(text.size(), 100'000u);
@@ -83,18 +89,20 @@ TEST(TreeText, VeryDeepTreesAreCut) {
 }
 
 TEST(TreeJson, HasTheKeysOfTrace) {
-  std::vector<Span> spans = {span(2, 1, "epoch \"x\"", 1, 3, 7), span(1, 0, "session", 0, model::kNone)};
+  std::vector<Span> spans = {span(2, 1, "epoch \"x\"", 1, 3, 7),
+                             span(1, 0, "session", 0, model::kNone)};
   spans[0].attrs = R"("lr":0.1)";
   spans[0].pid = 42;
   const std::vector<model::Mark> marks = {mark(1, 2, "loss", 0.5), mark(2, 2, "acc", 1)};
-  EXPECT_EQ(tree_json(spans, marks),
-            R"({"roots":[{"id":"00000000000000000000000000000001","parent_id":null,"name":"session","index":null,"start_ns":0,)"
-            R"("end_ns":null,"wall_us":null,"cpu_ns":null,"gpu_ns":null,"memory_peak_bytes":null,"pid":0,"rank":0,"attrs":{},)"
-            R"("marks":[],"children":[{"id":"00000000000000000000000000000002","parent_id":"00000000000000000000000000000001",)"
-            R"("name":"epoch \"x\"","index":7,"start_ns":1000,"end_ns":3000,"wall_us":2,"cpu_ns":null,"gpu_ns":null,)"
-            R"("memory_peak_bytes":null,"pid":42,"rank":0,"attrs":{"lr":0.1},"marks":[{"name":"loss","value":0.5,"kind":"point"},)"
-            R"({"name":"acc","value":1.0,"kind":"point"}],"children":[]}]}],"span_count":2})"
-            "\n");
+  EXPECT_EQ(
+      tree_json(spans, marks),
+      R"({"roots":[{"id":"00000000000000000000000000000001","parent_id":null,"name":"session","index":null,"start_ns":0,)"
+      R"("end_ns":null,"wall_us":null,"cpu_ns":null,"gpu_ns":null,"memory_peak_bytes":null,"pid":0,"rank":0,"attrs":{},)"
+      R"("marks":[],"children":[{"id":"00000000000000000000000000000002","parent_id":"00000000000000000000000000000001",)"
+      R"("name":"epoch \"x\"","index":7,"start_ns":1000,"end_ns":3000,"wall_us":2,"cpu_ns":null,"gpu_ns":null,)"
+      R"("memory_peak_bytes":null,"pid":42,"rank":0,"attrs":{"lr":0.1},"marks":[{"name":"loss","value":0.5,"kind":"point"},)"
+      R"({"name":"acc","value":1.0,"kind":"point"}],"children":[]}]}],"span_count":2})"
+      "\n");
 }
 
 TEST(TreeJson, OfNothing) { EXPECT_EQ(tree_json({}, {}), "{\"roots\":[],\"span_count\":0}\n"); }

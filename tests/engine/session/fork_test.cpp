@@ -24,7 +24,10 @@ using Names = std::vector<std::string>;
 TEST(ForkedSession, ChildHasNoneAndWritesNothing) {
   const TempDir dir;
   in_child([&] {
-    engine().start(spool_to(dir.path()));
+    Options options = spool_to(dir.path());
+    options.flush_interval_ns = 3'600'000'000'000;
+    engine().start(options);
+    engine().flush();
     testing::close(testing::open("buffered in the parent"));
     testing::open("open in the parent");
     in_child([&] {

@@ -1,0 +1,111 @@
+#include "engine/spool/span_parser.h"
+
+namespace sonde::spool {
+
+namespace {
+
+enum SpanKey : std::size_t {
+  kId,
+  kName,
+  kParentId,
+  kIndex,
+  kStart,
+  kEnd,
+  kCpu,
+  kGpu,
+  kMemory,
+  kThread,
+  kPid,
+  kRank,
+  kAttrs,
+  kMarkIds,
+  kSpanKeys
+};
+constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "start_ns\"",
+                                 "end_ns\"", "cpu_ns\"", "gpu_ns\"", "memory_peak_bytes\"",
+                                 "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
+
+}  // namespace
+
+void SpanParser::parse(ondemand::array list) {
+  for (auto element : list) one(must(must(std::move(element)).get_object()));
+}
+
+void SpanParser::one(ondemand::object object) {
+  model::Span& span = out_.spans.emplace_back();
+  for (auto result : object) {
+    auto&& field = must(std::move(result));
+    ondemand::value& value = field.value();
+    set(kSpan.find(field.key().raw(), expected_), value, span);
+  }
+  if (!span.id || span.name.data() == nullptr) refuse("a span has no id or no name");
+}
+
+void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span) {
+  const std::string_view token = token_of(value);
+  switch (key) {
+    case kId:
+      span.id = id_of(token);
+      break;
+    case kName:
+      span.name = names_.get(string_of(token), out_.arena);
+      break;
+    case kParentId:
+      span.parent_id = id_of(token);
+      break;
+    case kIndex:
+      span.index = optional_of(token);
+      break;
+    case kStart:
+      span.start_ns = integer_of(token);
+      break;
+    case kEnd:
+      span.end_ns = token.starts_with('n') ? model::kNone : integer_of(token);
+      break;
+    case kGpu:
+      span.gpu_ns = optional_of(token);
+      break;
+    case kRank:
+      span.rank = small_of(token);
+      break;
+    default:
+      if (detail_ == Detail::kAll) rest(key, token, value, span);
+  }
+}
+
+void SpanParser::rest(std::size_t key, std::string_view token, ondemand::value& value,
+                      model::Span& span) {
+  switch (key) {
+    case kCpu:
+      span.cpu_ns = optional_of(token);
+      break;
+    case kMemory:
+      span.memory_peak_bytes = optional_of(token);
+      break;
+    case kThread:
+      span.thread_id = thread_of(token);
+      break;
+    case kPid:
+      span.pid = small_of(token);
+      break;
+    case kAttrs:
+      span.attrs = members_of(value, out_.arena);
+      break;
+    case kMarkIds:
+      mark_ids(must(value.get_array()), span);
+      break;
+    default:
+      break;
+  }
+}
+
+void SpanParser::mark_ids(ondemand::array list, model::Span& span) {
+  span.first_mark_id = static_cast<std::uint32_t>(out_.mark_ids.size());
+  for (auto element : list) {
+    auto&& value = must(std::move(element));
+    out_.mark_ids.push_back(id_of(token_of(value)));
+  }
+  span.mark_id_count = static_cast<std::uint32_t>(out_.mark_ids.size()) - span.first_mark_id;
+}
+
+}  // namespace sonde::spool
