@@ -24,7 +24,6 @@ template <typename Lanes>
 void commit_tails(record::Header& header, const Lanes& lanes) {
   if (header.pending.load(std::memory_order_relaxed) == 0) header.pending.store(kTailsOnly, std::memory_order_release);
   for (record::Lane* lane : lanes) lane->tail = lane->pending_tail;
-  std::atomic_thread_fence(std::memory_order_release);
   header.pending.store(0, std::memory_order_release);
 }
 

@@ -2,78 +2,18 @@
 
 import random
 import signal
-import time
 
 import cirron as ci
 import pytest
 from child_process import RunningPython
+from kill_check import check_killed_run, kill_after
 from spool_files import Spool
-
-BUSY = """
-    import sys, threading, time
-    import cirron as ci
-    ci.profile(path=sys.argv[1], flush_interval=0.02)
-    def work():
-        number = 0
-        while True:
-            with ci.scope("threaded", index=number):
-                ci.mark("t", number)
-            number += 1
-            time.sleep(0.0001)
-    threading.Thread(target=work, daemon=True).start()
-    epoch = ci.scope("epoch", index=0, run="killed")
-    epoch.__enter__()
-    print("ready", flush=True)
-    number = 0
-    while True:
-        with ci.scope("step", index=number):
-            with ci.scope("inner", index=number):
-                ci.mark("n", number)
-        number += 1
-        sys.stdout.write(f"{number}\\n")
-        sys.stdout.flush()
-"""
-
-
-def kill_after(delay, directory, code=BUSY):
-    """Runs the program, kills it, returns the number of steps it had said it closed."""
-    with RunningPython(code, directory) as child:
-        child.wait_for()
-        time.sleep(delay)
-        child.signal(signal.SIGKILL)
-        status, output, _ = child.finish(timeout=20)
-    assert status == -signal.SIGKILL
-    said = output.rpartition("\n")[0].splitlines()
-    return int(said[-1]) if said else 0
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_run_keeps_its_spans(tmp_path, seed):
     steps = kill_after(random.Random(seed).uniform(0, 0.25), tmp_path)
-    ci.profile(path=tmp_path, flush_interval=3600)
-    ci.flush()
-    health = ci.health()
-    ci.shutdown()
-    spool = Spool(tmp_path / "spool")
-    sessions = spool.named("cirron.session")
-    assert len(sessions) == 2
-    (epoch,) = spool.named("epoch")
-    assert epoch["attrs"]["run"] == "killed"
-    assert epoch["attrs"]["sonde.closed_by"]
-    assert spool.path(epoch) == ["cirron.session", "epoch"]
-    closed = [s for s in spool.named("step") if "sonde.closed_by" not in s["attrs"]]
-    indices = sorted(span["index"] for span in closed)
-    assert indices == list(range(len(indices)))
-    assert len(indices) >= steps
-    threaded = sorted(span["index"] for span in spool.named("threaded"))
-    assert threaded == list(range(len(threaded)))
-    inner = {span["index"]: span for span in spool.named("inner")}
-    for span in closed:
-        assert inner[span["index"]]["parent_id"] == span["id"]
-    marks = sorted(mark["value"] for mark in spool.marks if mark["name"] == "n")
-    assert marks == list(range(len(marks)))
-    assert len(marks) >= steps
-    assert health["recovered_journals"] == 1
+    assert check_killed_run(tmp_path, steps) == 1
 
 
 def test_recovery_happens_exactly_once(tmp_path):

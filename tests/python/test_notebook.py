@@ -31,9 +31,11 @@ ci.trace(name="after")
 
 
 @pytest.fixture(scope="module")
-def outputs():
+def outputs(tmp_path_factory):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
-    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     return [cell["outputs"] for cell in notebook.cells]
 
 
@@ -72,6 +74,7 @@ def test_terminal_ipython_prints(tmp_path):
         from IPython.core.interactiveshell import InteractiveShell
         shell = InteractiveShell.instance()
         shell.run_cell("import cirron as ci; ci.profile(output='none'); ci.trace()")
-        """
+        """,
+        env={"IPYTHONDIR": str(tmp_path / "ipython")},
     )
     assert done.stdout.splitlines()[0] == "cirron.session - open"
