@@ -49,9 +49,11 @@ bool replace_page(std::uintptr_t address) {
   if ((word & bit) != 0) return true;
   void* fresh = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) return false;
-  const bool kept = ::pread(g_file.load(), fresh, kPage, static_cast<off_t>(offset)) == static_cast<ssize_t>(kPage);
+  const bool kept = ::pread(g_file.load(), fresh, kPage, static_cast<off_t>(offset)) ==
+                    static_cast<ssize_t>(kPage);
   void* place = reinterpret_cast<void*>(g_from.load() + offset);
-  if (::mremap(fresh, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) return false;
+  if (::mremap(fresh, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED)
+    return false;
   word |= bit;
   g_replaced.fetch_add(1);
   if (!kept) g_lost.fetch_add(1);
@@ -63,7 +65,8 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   bool replaced = false;
   if (address >= g_from.load() && address < g_to.load()) {
-    // Held for a few system calls by another thread; this one cannot come here twice, the signal is blocked.
+    // Held for a few system calls by another thread; this one cannot come here twice, the signal is
+    // blocked.
     while (g_busy.test_and_set(std::memory_order_acquire)) {
     }
     replaced = replace_page(address);
@@ -91,7 +94,8 @@ void remove_bus_guard() noexcept {
   if (g_to.exchange(0) == 0) return;
   struct sigaction current;
   // Somebody who installed a handler after us keeps it.
-  if (::sigaction(SIGBUS, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_bus_error) {
+  if (::sigaction(SIGBUS, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+      current.sa_sigaction == on_bus_error) {
     ::sigaction(SIGBUS, &g_previous, nullptr);
   }
 }

@@ -1,5 +1,5 @@
-// A store into a mapped file raises SIGBUS when the disk turns out to be full or somebody truncated the
-// file. That must cost crash survival, not the training run: the page is replaced by memory.
+// A store into a mapped file raises SIGBUS when the disk turns out to be full or somebody truncated
+// the file. That must cost crash survival, not the training run: the page is replaced by memory.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace sonde::record {
 
-// Covers [base, base + bytes), which maps `file` from its beginning. Other faults go to the handler that was
-// there before.
+// Covers [base, base + bytes), which maps `file` from its beginning. Other faults go to the handler
+// that was there before.
 void install_bus_guard(std::byte* base, std::size_t bytes, int file) noexcept;
 void remove_bus_guard() noexcept;
 

@@ -27,23 +27,27 @@ namespace {
 
 constexpr std::size_t kRangeBytes = kBlocksOffset + std::size_t{kMaxBlocks} * kBlockBytes;
 
-constexpr std::size_t bytes_for(std::uint32_t blocks) { return kBlocksOffset + std::size_t{blocks} * kBlockBytes; }
+constexpr std::size_t bytes_for(std::uint32_t blocks) {
+  return kBlocksOffset + std::size_t{blocks} * kBlockBytes;
+}
 
-// Exclusive lock on the open file description: the kernel drops it when the process is gone, however
-// it went, and (unlike a pid) it means the same in every container that sees the file.
+// Exclusive lock on the open file description: the kernel drops it when the process is gone,
+// however it went, and (unlike a pid) it means the same in every container that sees the file.
 base::Status lock_file(int fd, const std::string& path) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_len = 1;
   // A file system without locks (some network mounts) leaves the journal unprotected but usable.
-  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0 && errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) {
+  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0 && errno != ENOLCK && errno != EOPNOTSUPP &&
+      errno != EINVAL) {
     return base::Status::from_errno("cannot lock " + path);
   }
   return {};
 }
 
-// Real blocks on the disk, not a hole: a hole would turn a full disk into SIGBUS at the first store.
+// Real blocks on the disk, not a hole: a hole would turn a full disk into SIGBUS at the first
+// store.
 base::Status allocate(int fd, std::size_t from, std::size_t to, const std::string& path) {
   if (::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from)) == 0) return {};
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
@@ -51,7 +55,8 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   }
   const std::vector<char> zeros(64 * 1024);
   for (std::size_t at = from; at < to;) {
-    const ssize_t done = ::pwrite(fd, zeros.data(), std::min(zeros.size(), to - at), static_cast<off_t>(at));
+    const ssize_t done =
+        ::pwrite(fd, zeros.data(), std::min(zeros.size(), to - at), static_cast<off_t>(at));
     if (done <= 0) return base::Status::from_errno("cannot allocate " + path);
     at += static_cast<std::size_t>(done);
   }
@@ -83,12 +88,15 @@ Journal& Journal::instance() {
 }
 
 Journal::Journal() : lanes_(new Lanes) {
-  void* range = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* range = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) throw std::bad_alloc();
   detail::g_base = static_cast<std::byte*>(range);
   reset_pool(kIdleBlocks);
-  // From the first name on: two processes that share a key would give the same ids to different spans.
-  pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork_in_parent(); }, [] { instance().after_fork_in_child(); });
+  // From the first name on: two processes that share a key would give the same ids to different
+  // spans.
+  pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork_in_parent(); },
+                 [] { instance().after_fork_in_child(); });
 }
 
 void Journal::reset_pool(std::uint32_t usable) noexcept {
@@ -148,10 +156,12 @@ base::Status Journal::attach_file(const std::string& path) {
     ::unlink(temporary.c_str());
     return status;
   };
-  const std::uint32_t blocks = std::clamp(fresh_.load() + kLowBlocks + kLowBlocks / 2, kFirstBlocks, kMaxBlocks);
+  const std::uint32_t blocks =
+      std::clamp(fresh_.load() + kLowBlocks + kLowBlocks / 2, kFirstBlocks, kMaxBlocks);
   const std::size_t bytes = bytes_for(blocks);
   if (base::Status status = lock_file(fd.get(), temporary); !status.ok()) return give_up(status);
-  if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok()) return give_up(status);
+  if (base::Status status = allocate(fd.get(), 0, bytes, temporary); !status.ok())
+    return give_up(status);
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return give_up(base::Status::from_errno("cannot map " + temporary));
   const std::scoped_lock standstill(backing_, detail::names_mutex());
@@ -177,16 +187,20 @@ base::Status Journal::attach_file(const std::string& path) {
 }
 
 void Journal::map_anonymous(std::size_t from) noexcept {
-  ::mmap(detail::g_base + from, kRangeBytes - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ::mmap(detail::g_base + from, kRangeBytes - from, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void Journal::detach_file(bool remove) noexcept {
   if (!file_) return;
   const std::scoped_lock standstill(backing_, detail::names_mutex());
-  void* memory = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = ::mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory != MAP_FAILED) {
     copy_used(static_cast<std::byte*>(memory));
-    if (::mremap(memory, kRangeBytes, kRangeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, detail::g_base) == MAP_FAILED) return;
+    if (::mremap(memory, kRangeBytes, kRangeBytes, MREMAP_MAYMOVE | MREMAP_FIXED, detail::g_base) ==
+        MAP_FAILED)
+      return;
   } else {
     return;  // no memory for the copy: keep recording into the file
   }
@@ -215,7 +229,8 @@ base::Status Journal::extend_file(std::uint32_t blocks) {
     (void)!::ftruncate(file_.get(), static_cast<off_t>(from));
     return status;
   }
-  if (::mmap(detail::g_base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
+  if (::mmap(detail::g_base + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
     base::Status status = base::Status::from_errno("cannot map " + path_);
     map_anonymous(from);
     return status;
@@ -227,7 +242,8 @@ base::Status Journal::extend_file(std::uint32_t blocks) {
 
 base::Status Journal::grow() {
   const std::uint32_t before = usable_.load();
-  if (!file_ || before == kMaxBlocks || available_.load() >= static_cast<std::int32_t>(kLowBlocks)) return {};
+  if (!file_ || before == kMaxBlocks || available_.load() >= static_cast<std::int32_t>(kLowBlocks))
+    return {};
   // In large steps: whoever fills blocks this fast fills hundreds of them before the next look.
   std::uint32_t after = std::min(kMaxBlocks, before * 2);
   base::Status status = extend_file(after);
@@ -241,7 +257,8 @@ base::Status Journal::grow() {
 std::uint32_t Journal::pop_free() noexcept {
   std::uint64_t top = free_.load(std::memory_order_acquire);
   while (const auto number = static_cast<std::uint32_t>(top)) {
-    const std::uint64_t next = ((top >> 32) + 1) << 32 | next_free_[number].load(std::memory_order_relaxed);
+    const std::uint64_t next =
+        ((top >> 32) + 1) << 32 | next_free_[number].load(std::memory_order_relaxed);
     if (free_.compare_exchange_weak(top, next, std::memory_order_acq_rel)) return number;
   }
   return 0;
@@ -267,7 +284,8 @@ std::uint32_t Journal::take_fresh() noexcept {
 std::uint32_t Journal::take_block() noexcept {
   std::uint32_t number = pop_free();
   if (number == 0) number = take_fresh();
-  if (number == 0 || available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks)) wake_.raise();
+  if (number == 0 || available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks))
+    wake_.raise();
   return number;
 }
 
@@ -281,7 +299,9 @@ void Journal::free_block(std::uint32_t number) noexcept {
 void Journal::keep_warm() noexcept {
   if (!file_) return;
   populate(detail::g_base, kHeaderBytes);
-  const auto warm = [](std::uint32_t number) { populate(reinterpret_cast<std::byte*>(&block(number)), kBlockBytes); };
+  const auto warm = [](std::uint32_t number) {
+    populate(reinterpret_cast<std::byte*>(&block(number)), kBlockBytes);
+  };
   const std::uint32_t lanes = lane_count();
   for (std::uint32_t i = 0; i < lanes; i += 4) warm(lane_blocks_[i / 4]);
   for (std::uint32_t i = 0; i < lanes; ++i) {
@@ -301,7 +321,8 @@ void Journal::trim() {
   for (const std::uint32_t number : kept) push_free(number);
   std::sort(taken.begin(), taken.end(), std::greater<>());
   for (const std::uint32_t number : taken) {
-    if (number >= kFirstBlocks) ::madvise(static_cast<void*>(&block(number)), kBlockBytes, MADV_DONTNEED);
+    if (number >= kFirstBlocks)
+      ::madvise(static_cast<void*>(&block(number)), kBlockBytes, MADV_DONTNEED);
     push_free(number);
   }
 }

@@ -1,6 +1,6 @@
-// The memory all recording goes to: one reserved range of addresses per process, backed by anonymous
-// memory or, while a session writes to disk, by the journal file. The addresses never change, so a
-// lane pointer held by a thread stays good when the backing is exchanged under it.
+// The memory all recording goes to: one reserved range of addresses per process, backed by
+// anonymous memory or, while a session writes to disk, by the journal file. The addresses never
+// change, so a lane pointer held by a thread stays good when the backing is exchanged under it.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,12 @@
 
 namespace sonde::record {
 
-inline constexpr std::uint32_t kMaxBlocks = 8192;              // 256 MiB: the memory cap of recording
-inline constexpr std::uint32_t kIdleBlocks = 512;              // 16 MiB: the cap while nobody drains
-inline constexpr std::uint32_t kFirstBlocks = 128;             // 4 MiB: what a new journal file starts with
-inline constexpr std::uint32_t kLowBlocks = 64;                // fewer free ones wake the drain thread
-inline constexpr std::uint32_t kMaxLanes = 16384;             // threads and tasks with scopes at one time
+inline constexpr std::uint32_t kMaxBlocks =
+    2048;  // 64 MiB, a million records: the memory cap of recording
+inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while nobody drains
+inline constexpr std::uint32_t kFirstBlocks = 128;  // 4 MiB: what a new journal file starts with
+inline constexpr std::uint32_t kLowBlocks = 64;     // fewer free ones wake the drain thread
+inline constexpr std::uint32_t kMaxLanes = 16384;   // threads and tasks with scopes at one time
 
 // Who this process is, for the journal's header.
 struct Identity {
@@ -31,7 +32,7 @@ namespace detail {
 extern std::byte* g_base;  // set once, before anything is recorded
 // Lanes and handles made until now are void (lane.cpp): another process owns them.
 void begin_generation() noexcept;
-}
+}  // namespace detail
 
 class Journal {
  public:
@@ -40,7 +41,8 @@ class Journal {
   Header& header() noexcept { return *reinterpret_cast<Header*>(detail::g_base); }
   char* names() noexcept { return reinterpret_cast<char*>(detail::g_base + kNamesOffset); }
   static BlockHeader& block(std::uint32_t number) noexcept {
-    return *reinterpret_cast<BlockHeader*>(detail::g_base + kBlocksOffset + std::size_t{number} * kBlockBytes);
+    return *reinterpret_cast<BlockHeader*>(detail::g_base + kBlocksOffset +
+                                           std::size_t{number} * kBlockBytes);
   }
 
   // -- lifecycle: one thread at a time, with the gate closed (see lane.h) --
@@ -52,10 +54,12 @@ class Journal {
   // Moves everything back to anonymous memory; removes the file if `remove`.
   void detach_file(bool remove) noexcept;
   void end_session() noexcept;
-  // What start_over brings back: who this session is. Call once the session's root is in the header.
+  // What start_over brings back: who this session is. Call once the session's root is in the
+  // header.
   void remember_session() noexcept;
-  // Pages of the file are gone and with them what they held: nothing in the journal can be believed any more.
-  // Begins again in empty memory, the same session, new sequences; lanes and handles of before are void.
+  // Pages of the file are gone and with them what they held: nothing in the journal can be believed
+  // any more. Begins again in empty memory, the same session, new sequences; lanes and handles of
+  // before are void.
   void start_over() noexcept;
   // Forgets free blocks behind the last used one: the journal is as small again as what it holds.
   void compact() noexcept;
@@ -66,27 +70,29 @@ class Journal {
 
   // -- drain thread --
 
-  // Adds room while little is left. Returns an error once when the disk refuses (memory takes over).
+  // Adds room while little is left. Returns an error once when the disk refuses (memory takes
+  // over).
   base::Status grow();
   void free_block(std::uint32_t number) noexcept;
-  // The kernel writes dirty pages to the disk and write-protects them; the next store to one then faults,
-  // and waits if the disk is busy. This takes those faults on the calling thread instead.
+  // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
+  // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
   void keep_warm() noexcept;
-  // While nothing is recorded: gives the memory of blocks that only a burst needed back to the system.
+  // While nothing is recorded: gives the memory of blocks that only a burst needed back to the
+  // system.
   void trim();
   base::Event& wake() noexcept { return wake_; }
   std::uint32_t lane_count() const noexcept { return lane_count_.load(std::memory_order_acquire); }
   Lane& lane(std::uint32_t number) noexcept;
-  // Pages of the file that could not be written (disk full, file truncated) and were replaced by memory, and
-  // those of them whose contents are gone.
+  // Pages of the file that could not be written (disk full, file truncated) and were replaced by
+  // memory, and those of them whose contents are gone.
   static std::uint64_t bus_errors() noexcept;
   static std::uint64_t lost_pages() noexcept;
 
   // -- any recording thread, off the hot path --
 
   std::uint32_t take_block() noexcept;  // 0: none left
-  // Held while the backing is exchanged, and by whoever writes although the gate is closed: a thread that ends
-  // and gives its lane back. Taken before every other lock here.
+  // Held while the backing is exchanged, and by whoever writes although the gate is closed: a
+  // thread that ends and gives its lane back. Taken before every other lock here.
   std::mutex& backing() noexcept { return backing_; }
   Lane* take_lane(LaneState state, std::uint64_t inherited_parent) noexcept;
   void give_lane(Lane& lane) noexcept;
@@ -105,9 +111,9 @@ class Journal {
   void map_anonymous(std::size_t from) noexcept;
   void copy_used(std::byte* to) noexcept;
 
-  std::atomic<std::uint64_t> free_{0};        // tag in the upper half, block in the lower
-  std::atomic<std::uint32_t> fresh_{1};       // first block never used; 0 is "none"
-  std::atomic<std::uint32_t> usable_{0};      // blocks that may be used
+  std::atomic<std::uint64_t> free_{0};    // tag in the upper half, block in the lower
+  std::atomic<std::uint32_t> fresh_{1};   // first block never used; 0 is "none"
+  std::atomic<std::uint32_t> usable_{0};  // blocks that may be used
   std::atomic<std::int32_t> available_{0};
   std::atomic<std::uint32_t> lane_count_{0};
   std::uint32_t lane_blocks_[kMaxLanes / 4] = {};
@@ -120,7 +126,7 @@ class Journal {
   std::string path_;
   std::unique_ptr<std::byte[]> remembered_;  // the header as remember_session found it
   std::uint64_t first_sequence_ = 1;         // of a new lane
-  std::uint32_t untrimmed_ = 0;  // freed blocks of the burst kind since the last trim
+  std::uint32_t untrimmed_ = 0;              // freed blocks of the burst kind since the last trim
 };
 
 }  // namespace sonde::record

@@ -89,7 +89,7 @@ std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
     const OpenScope& scope = stack.stack[--depth];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0) return scope.sequence;
   }
-  return stack.inherited_parent != 0 ? stack.inherited_parent : Journal::instance().header().session.sequence;
+  return stack.inherited_parent != 0 ? stack.inherited_parent : session_sequence();
 }
 
 std::byte* next_block(Lane& lane) noexcept {
@@ -108,7 +108,7 @@ std::byte* next_block(Lane& lane) noexcept {
   } else {
     lane.first_block.store(number, std::memory_order_release);
   }
-  lane.block = number;
+  __atomic_store_n(&lane.block, number, __ATOMIC_RELAXED);  // keep_warm looks from the drain thread
   lane.block_used = 0;
   return reinterpret_cast<std::byte*>(&fresh) + kSlotBytes;
 }

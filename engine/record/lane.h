@@ -1,7 +1,8 @@
 // A thread's way into the journal: the gate, its lane, and the store of one record.
 //
-// Contract of everything in this folder that is marked hot: called by the thread that owns the lane; no
-// lock, no allocation, no system call, no exception. What does not fit is dropped and counted.
+// Contract of everything in this folder that is marked hot: called by the thread that owns the
+// lane; no lock, no allocation, no system call, no exception. What does not fit is dropped and
+// counted.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ namespace sonde::record {
 
 // What a thread keeps for itself.
 struct ThreadState {
-  Lane* lane = nullptr;           // owns ring and stack
+  Lane* lane = nullptr;            // owns ring and stack
   std::uint32_t generation = ~0u;  // valid while equal to the gate
 };
 
@@ -26,17 +27,25 @@ extern constinit thread_local ThreadState t_state __attribute__((tls_model("init
 
 ThreadState* attach_slow() noexcept;
 std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept;
+// A session may begin or end on another thread.
+inline std::uint64_t session_sequence() noexcept {
+  return __atomic_load_n(&reinterpret_cast<const Header*>(g_base)->session.sequence,
+                         __ATOMIC_RELAXED);
+}
 std::byte* next_block(Lane& lane) noexcept;
 }  // namespace detail
 
 // Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had.
 inline ThreadState* this_thread() noexcept {
   ThreadState& state = detail::t_state;
-  if (state.generation == detail::g_gate.load(std::memory_order_relaxed)) [[likely]] return &state;
+  if (state.generation == detail::g_gate.load(std::memory_order_relaxed)) [[likely]]
+    return &state;
   return detail::attach_slow();
 }
 
-inline std::uint32_t generation() noexcept { return detail::g_gate.load(std::memory_order_relaxed); }
+inline std::uint32_t generation() noexcept {
+  return detail::g_gate.load(std::memory_order_relaxed);
+}
 
 // Opens or closes the gate. Closing waits a moment for threads that are past the test.
 void open_gate() noexcept;
@@ -48,7 +57,8 @@ inline std::byte* reserve(Lane& lane, std::uint32_t slots) noexcept {
   if (lane.block_used + slots > kSlotsPerBlock) [[unlikely]] {
     return detail::next_block(lane);
   }
-  return reinterpret_cast<std::byte*>(&Journal::block(lane.block)) + (1 + lane.block_used) * kSlotBytes;
+  return reinterpret_cast<std::byte*>(&Journal::block(lane.block)) +
+         (1 + lane.block_used) * kSlotBytes;
 }
 
 // Hot. The slots just written are now part of the ring, for readers inside and outside.
@@ -62,11 +72,12 @@ inline std::uint64_t current_parent(const Lane& stack) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
   if (depth > 0) [[likely]] {
     const OpenScope& top = stack.stack[depth - 1];
-    if ((top.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0) [[likely]] return top.sequence;
+    if ((top.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0) [[likely]]
+      return top.sequence;
     return detail::parent_below(stack, depth - 1);
   }
   if (stack.inherited_parent != 0) return stack.inherited_parent;
-  return reinterpret_cast<const Header*>(detail::g_base)->session.sequence;
+  return detail::session_sequence();
 }
 
 // A stack of its own for an asyncio task; records go to the ring of the thread that runs it.

@@ -3,13 +3,14 @@
 // instruction. docs/formats/journal.md draws it. Change a layout, change kJournalVersion.
 //
 //   offset 0        Header            one page; identity, clock anchor, session span, drain commit
-//   kNamesOffset    names             u32 length + bytes, 8-byte aligned; a name's id is its offset / 8
-//   kBlocksOffset   blocks            32 KiB each: either four lanes or a piece of a lane's ring
+//   kNamesOffset    names             u32 length + bytes, 8-byte aligned; a name's id is its offset
+//   / 8 kBlocksOffset   blocks            32 KiB each: either four lanes or a piece of a lane's
+//   ring
 //
-// A *lane* is a stack of open scopes. The lane of a thread also owns a ring of closed records, a chain
-// of blocks of 64-byte slots; `head` counts slots ever published and is stored last, so a record is
-// there in full or not at all. Lanes of asyncio tasks have no ring: their records go into the ring of
-// the thread that runs them.
+// A *lane* is a stack of open scopes. The lane of a thread also owns a ring of closed records, a
+// chain of blocks of 64-byte slots; `head` counts slots ever published and is stored last, so a
+// record is there in full or not at all. Lanes of asyncio tasks have no ring: their records go into
+// the ring of the thread that runs them.
 #pragma once
 
 #include <atomic>
@@ -31,29 +32,40 @@ inline constexpr std::size_t kNamesOffset = kHeaderBytes;
 inline constexpr std::size_t kNamesBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kBlocksOffset = kNamesOffset + kNamesBytes;
 inline constexpr std::size_t kBlockBytes = 32 * 1024;
-inline constexpr std::uint32_t kSlotsPerBlock = kBlockBytes / kSlotBytes - 1;  // the first slot is the block's header
-inline constexpr std::size_t kMaxPayloadBytes = 16 * 1024;                     // text that follows one record
+inline constexpr std::uint32_t kSlotsPerBlock =
+    kBlockBytes / kSlotBytes - 1;                           // the first slot is the block's header
+inline constexpr std::size_t kMaxPayloadBytes = 16 * 1024;  // text that follows one record
 
-// A sequence number names a span or mark inside a session: lane number above, count below. 0 is none.
+// A sequence number names a span or mark inside a session: lane number above, count below. 0 is
+// none.
 inline constexpr unsigned kSequenceBits = 40;
 
 // Position in a ring, with the lane it belongs to: what a closing scope leaves in its slot.
 constexpr std::uint64_t pack_position(std::uint32_t lane, std::uint64_t position) noexcept {
-  return (std::uint64_t{lane} << kSequenceBits) | (position & ((std::uint64_t{1} << kSequenceBits) - 1));
+  return (std::uint64_t{lane} << kSequenceBits) |
+         (position & ((std::uint64_t{1} << kSequenceBits) - 1));
 }
 
-// Stands there instead when the record found no room: the scope is over, nothing speaks of it but a counter.
+// Stands there instead when the record found no room: the scope is over, nothing speaks of it but a
+// counter.
 inline constexpr std::uint64_t kNoRecord = ~std::uint64_t{0};
 
 enum class RecordKind : std::uint8_t { kNone = 0, kSpan = 1, kMark = 2, kThread = 3 };
 
 // How a span ended, when its own code did not end it.
-enum class ClosedBy : std::uint8_t { kSelf = 0, kParent = 1, kShutdown = 2, kThreadExit = 3, kDeath = 4, kGarbage = 5 };
+enum class ClosedBy : std::uint8_t {
+  kSelf = 0,
+  kParent = 1,
+  kShutdown = 2,
+  kThreadExit = 3,
+  kDeath = 4,
+  kGarbage = 5
+};
 
 enum SpanFlags : std::uint8_t {
   kHasIndex = 1,
-  kHasDataLoad = 2,   // aux is the attribute data_load_ns
-  kSlotClosed = 4,    // open slots only: closed by another thread, the owner has yet to pop it
+  kHasDataLoad = 2,  // aux is the attribute data_load_ns
+  kSlotClosed = 4,   // open slots only: closed by another thread, the owner has yet to pop it
 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
@@ -64,7 +76,8 @@ struct OpenScope {
   std::uint64_t parent;    // sequence, 0: none
   std::uint64_t start_ns;  // monotonic
   std::int64_t index;
-  std::uint64_t closing;  // pack_position of the ring slot behind the record that closes it; 0: still open
+  std::uint64_t
+      closing;  // pack_position of the ring slot behind the record that closes it; 0: still open
   std::uint64_t aux;
   std::uint32_t name;          // id in the names; 0: the name is text in the lane's arena
   std::uint32_t static_attrs;  // id in the names of a JSON fragment; 0: none
@@ -149,7 +162,8 @@ struct RingTail {
 };
 static_assert(sizeof(RingTail) == 24);
 
-inline constexpr std::size_t kLaneBytes = (kBlockBytes - 4 * kSlotBytes) / 4;  // 8128: four lanes and a block header
+inline constexpr std::size_t kLaneBytes =
+    (kBlockBytes - 4 * kSlotBytes) / 4;  // 8128: four lanes and a block header
 inline constexpr std::size_t kLaneArenaBytes = kLaneBytes - 3 * kSlotBytes - kMaxDepth * kSlotBytes;
 
 struct Lane {
@@ -174,7 +188,7 @@ struct Lane {
   std::atomic<std::uint32_t> first_block;
   std::uint64_t thread_id;
   std::uint64_t os_thread_id;
-  std::uint64_t inherited_parent;  // task lanes: scope that was open where the task was made
+  std::uint64_t inherited_parent;         // task lanes: scope that was open where the task was made
   std::atomic<std::uint64_t> lost_depth;  // scopes beyond kMaxDepth
   std::uint64_t reserved2[3];
 

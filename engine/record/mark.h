@@ -20,8 +20,10 @@ struct MarkValue {
   std::string_view attrs = {};  // JSON members
 };
 
-// Hot. A float on the innermost open scope, the most frequent mark by far. False when it was dropped.
-inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name, double value) noexcept {
+// Hot. A float on the innermost open scope, the most frequent mark by far. False when it was
+// dropped.
+inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name,
+                        double value) noexcept {
   Lane& ring = *thread.lane;
   auto* record = reinterpret_cast<MarkRecord*>(reserve(ring, 1));
   if (record == nullptr) [[unlikely]] {
@@ -44,10 +46,11 @@ inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name, do
 }
 
 // Cold form: with text behind the record.
-std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& record, const MarkValue& value) noexcept;
+std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& record,
+                              const MarkValue& value) noexcept;
 
-// Hot. The value belongs to the innermost open scope of `stack`, else to the session. Returns the mark's
-// sequence, 0 when it was dropped.
+// Hot. The value belongs to the innermost open scope of `stack`, else to the session. Returns the
+// mark's sequence, 0 when it was dropped.
 inline std::uint64_t write_mark(ThreadState& thread, Lane& stack, const MarkValue& value) noexcept {
   Lane& ring = *thread.lane;
   MarkRecord record;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kAlign = 8;
 
-// The process's own copy is the truth: the journal's is shared with the file and may vanish with it.
+// The process's own copy is the truth: the journal's is shared with the file and may vanish with
+// it.
 struct NameTable {
   std::mutex mutex;
   std::unordered_map<std::string_view, std::uint32_t> ids;
@@ -25,7 +26,8 @@ struct NameTable {
   std::atomic<std::size_t> used{kAlign};  // offset 0 is the id "none"
 
   NameTable() {
-    void* memory = ::mmap(nullptr, kNamesBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = ::mmap(nullptr, kNamesBytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     text = static_cast<char*>(memory);
   }

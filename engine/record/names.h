@@ -10,8 +10,8 @@ namespace sonde::record {
 
 inline constexpr std::size_t kMaxInternedBytes = 1024;
 
-// Any thread. 0 when the table is full or the text too long: the caller then records the text itself.
-// Takes a lock; callers keep the id (the Python side looks a str up by identity first).
+// Any thread. 0 when the table is full or the text too long: the caller then records the text
+// itself. Takes a lock; callers keep the id (the Python side looks a str up by identity first).
 std::uint32_t intern(std::string_view text) noexcept;
 
 // Any thread, no lock. `id` must come from intern; 0 gives "".

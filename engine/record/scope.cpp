@@ -2,21 +2,25 @@
 
 #include <algorithm>
 
+#include "engine/record/peek.h"
+
 namespace sonde::record {
 
 namespace {
 
-// Who opened a scope, where its text lies.
+// Who opened a scope, where its text lies, and where to say that its record is there.
 struct Origin {
   const char* text;  // name, then attributes
   std::uint64_t thread_id;
   std::uint64_t os_thread_id;
+  std::uint64_t& closing;
 };
 
-Origin origin_of(const Lane& stack, const OpenScope& scope, const Lane& ring) {
+Origin origin_of(Lane& stack, std::uint32_t slot, const char* text, const Lane& ring) {
   // A task has no thread of its own: it is whoever runs it.
-  const Lane& opener = stack.state.load(std::memory_order_relaxed) == LaneState::kThread ? stack : ring;
-  return {stack.arena + scope.text_offset, opener.thread_id, opener.os_thread_id};
+  const Lane& opener =
+      stack.state.load(std::memory_order_relaxed) == LaneState::kThread ? stack : ring;
+  return {text, opener.thread_id, opener.os_thread_id, stack.stack[slot].closing};
 }
 
 std::byte* put_thread(std::byte* place, std::uint64_t thread_id, std::uint64_t os_thread_id) {
@@ -29,10 +33,13 @@ std::byte* put_thread(std::byte* place, std::uint64_t thread_id, std::uint64_t o
 }
 
 // Writes the record of one open scope into this thread's ring.
-void write_record(ThreadState& thread, OpenScope& scope, const Origin& origin, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
+void write_record(ThreadState& thread, const OpenScope& scope, const Origin& origin,
+                  const ScopeEnd& end, std::uint64_t end_ns) noexcept {
   Lane& ring = *thread.lane;
   const std::string_view name(origin.text, scope.name_length);
-  std::string_view attrs = end.replace_attrs ? end.attrs : std::string_view(origin.text + scope.name_length, scope.attrs_length);
+  std::string_view attrs =
+      end.replace_attrs ? end.attrs
+                        : std::string_view(origin.text + scope.name_length, scope.attrs_length);
   if (name.size() + attrs.size() > kMaxPayloadBytes) attrs = {};
   // The scope of another thread stands between two records that say so, published together with it.
   const bool foreign = origin.thread_id != ring.thread_id;
@@ -41,7 +48,7 @@ void write_record(ThreadState& thread, OpenScope& scope, const Origin& origin, c
   std::byte* place = reserve(ring, all_slots);
   if (place == nullptr) {
     ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
-    scope.closing = kNoRecord;
+    detail::racy_store(origin.closing, kNoRecord);
     return;
   }
   if (foreign) {
@@ -51,7 +58,8 @@ void write_record(ThreadState& thread, OpenScope& scope, const Origin& origin, c
   SpanRecord record = {};
   record.kind = RecordKind::kSpan;
   record.closed_by = end.closed_by;
-  record.flags = static_cast<std::uint8_t>(scope.flags.load(std::memory_order_relaxed) & ~kSlotClosed);
+  record.flags =
+      static_cast<std::uint8_t>(scope.flags.load(std::memory_order_relaxed) & ~kSlotClosed);
   record.name = scope.name;
   record.sequence = scope.sequence;
   record.parent = scope.parent;
@@ -65,16 +73,31 @@ void write_record(ThreadState& thread, OpenScope& scope, const Origin& origin, c
   std::memcpy(place, &record, sizeof record);
   if (!name.empty()) std::memcpy(place + kSlotBytes, name.data(), name.size());
   if (!attrs.empty()) std::memcpy(place + kSlotBytes + name.size(), attrs.data(), attrs.size());
-  scope.closing = pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + all_slots);
+  detail::racy_store(
+      origin.closing,
+      pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + all_slots));
   publish(ring, all_slots);
 }
 
-// Ends a scope on a stack that its owner may be using right now: says that it is over and leaves the popping
-// to the owner. False when it was over already.
-bool end_in_place(ThreadState& thread, Lane& stack, OpenScope& scope, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
-  if ((scope.flags.fetch_or(kSlotClosed, std::memory_order_acq_rel) & kSlotClosed) != 0 || scope.closing != 0) return false;
-  write_record(thread, scope, origin_of(stack, scope, *thread.lane), end, end_ns);
+// Ends a scope on a stack that its owner may be using right now: says that it is over and leaves
+// the popping to the owner. False when it was over already.
+bool end_in_place(ThreadState& thread, Lane& stack, std::uint32_t slot, const ScopeEnd& end,
+                  std::uint64_t end_ns) noexcept {
+  if ((stack.stack[slot].flags.fetch_or(kSlotClosed, std::memory_order_acq_rel) & kSlotClosed) != 0)
+    return false;
+  PeekedScope copy;
+  if (!copy.read(stack, slot) || copy.scope().closing != 0) return false;
+  write_record(thread, copy.scope(), origin_of(stack, slot, copy.text().data(), *thread.lane), end,
+               end_ns);
   return true;
+}
+
+// Ends a scope on a stack that is this thread's to change.
+void end_own(ThreadState& thread, Lane& stack, std::uint32_t slot, const ScopeEnd& end,
+             std::uint64_t end_ns) noexcept {
+  const OpenScope& scope = stack.stack[slot];
+  write_record(thread, scope, origin_of(stack, slot, stack.arena + scope.text_offset, *thread.lane),
+               end, end_ns);
 }
 
 void pop_to(Lane& stack, std::uint32_t slot) noexcept {
@@ -87,8 +110,8 @@ void pop_to(Lane& stack, std::uint32_t slot) noexcept {
 namespace detail {
 
 void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept {
-  // A name that does not fit would leave a span without one: cut it. Attributes that do not fit are left
-  // to the close, which gets them again; only a killed process misses them.
+  // A name that does not fit would leave a span without one: cut it. Attributes that do not fit are
+  // left to the close, which gets them again; only a killed process misses them.
   const std::size_t room = kLaneArenaBytes - stack.arena_used;
   const std::size_t name_bytes = start.name == 0 ? std::min(start.name_text.size(), room) : 0;
   const std::size_t attrs_bytes = start.attrs.size() <= room - name_bytes ? start.attrs.size() : 0;
@@ -102,7 +125,9 @@ void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept 
 
 void pop_closed(Lane& stack) noexcept {
   std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
-  while (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_acquire) & kSlotClosed) != 0) --depth;
+  while (depth > 0 &&
+         (stack.stack[depth - 1].flags.load(std::memory_order_acquire) & kSlotClosed) != 0)
+    --depth;
   pop_to(stack, depth);
 }
 
@@ -116,28 +141,31 @@ ScopeHandle refuse_depth(Lane& stack) noexcept {
 bool is_open(const ScopeHandle& handle) noexcept {
   if (!handle || handle.generation != generation()) return false;
   const OpenScope& scope = handle.stack->stack[handle.slot];
-  return handle.slot < handle.stack->depth.load(std::memory_order_acquire) && scope.sequence == handle.sequence &&
+  return handle.slot < handle.stack->depth.load(std::memory_order_acquire) &&
+         scope.sequence == handle.sequence &&
          (scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0;
 }
 
-bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end, std::uint64_t end_ns) noexcept {
+bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
+                      std::uint64_t end_ns) noexcept {
   if (handle.generation != thread.generation) return false;
   Lane& stack = *handle.stack;
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   OpenScope& scope = stack.stack[handle.slot];
   if (handle.slot >= depth || scope.sequence != handle.sequence) return false;
-  const bool foreign = stack.state.load(std::memory_order_relaxed) == LaneState::kThread && &stack != thread.lane;
+  const bool foreign =
+      stack.state.load(std::memory_order_relaxed) == LaneState::kThread && &stack != thread.lane;
   if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) {
     if (!foreign && handle.slot + 1 == depth) detail::pop_closed(stack);
     return false;
   }
-  if (foreign) return end_in_place(thread, stack, scope, end, end_ns);
+  if (foreign) return end_in_place(thread, stack, handle.slot, end, end_ns);
   for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
     OpenScope& above = stack.stack[slot];
     if ((above.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
-    write_record(thread, above, origin_of(stack, above, *thread.lane), {.closed_by = ClosedBy::kParent}, end_ns);
+    end_own(thread, stack, slot, {.closed_by = ClosedBy::kParent}, end_ns);
   }
-  write_record(thread, scope, origin_of(stack, scope, *thread.lane), end, end_ns);
+  end_own(thread, stack, handle.slot, end, end_ns);
   pop_to(stack, handle.slot);
   return true;
 }
@@ -145,8 +173,8 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   if (depth <= slot) return;
-  // A thread that never recorded (a task's garbage is collected there) gets a lane for it. One that ends has its
-  // own, whatever the gate says.
+  // A thread that never recorded (a task's garbage is collected there) gets a lane for it. One that
+  // ends has its own, whatever the gate says.
   if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
     return pop_to(stack, slot);
@@ -156,7 +184,7 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   for (std::uint32_t at = depth; at-- > slot;) {
     OpenScope& scope = stack.stack[at];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
-    write_record(thread, scope, origin_of(stack, scope, *thread.lane), {.closed_by = closed_by}, now);
+    end_own(thread, stack, at, {.closed_by = closed_by}, now);
   }
   pop_to(stack, slot);
 }
@@ -167,14 +195,16 @@ void close_everything(ThreadState& thread) noexcept {
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
     Lane& stack = journal.lane(i);
     if (stack.state.load(std::memory_order_acquire) == LaneState::kFree) continue;
-    for (std::uint32_t slot = std::min(stack.depth.load(std::memory_order_acquire), kMaxDepth); slot-- > 0;) {
-      end_in_place(thread, stack, stack.stack[slot], {.closed_by = ClosedBy::kShutdown}, now);
+    for (std::uint32_t slot = std::min(stack.depth.load(std::memory_order_acquire), kMaxDepth);
+         slot-- > 0;) {
+      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kShutdown}, now);
     }
   }
   Header& head = journal.header();
   if (head.session.sequence == 0) return;
-  write_record(thread, head.session, {head.session_text, head.session_thread_id, 0}, {}, now);
-  head.session.sequence = 0;
+  write_record(thread, head.session,
+               {head.session_text, head.session_thread_id, 0, head.session.closing}, {}, now);
+  __atomic_store_n(&head.session.sequence, 0, __ATOMIC_RELAXED);
 }
 
 }  // namespace sonde::record

@@ -37,15 +37,17 @@ void pop_closed(Lane& stack) noexcept;
 ScopeHandle refuse_depth(Lane& stack) noexcept;
 }  // namespace detail
 
-// Hot. `stack` is the thread's own lane, or the lane of the task that it runs. The handle is empty when
-// the stack is full.
+// Hot. `stack` is the thread's own lane, or the lane of the task that it runs. The handle is empty
+// when the stack is full.
 inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart& start) noexcept {
   std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
-  if (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_relaxed) & kSlotClosed)) [[unlikely]] {
+  if (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_relaxed) & kSlotClosed))
+      [[unlikely]] {
     detail::pop_closed(stack);
     depth = stack.depth.load(std::memory_order_relaxed);
   }
-  if (depth == kMaxDepth) [[unlikely]] return detail::refuse_depth(stack);
+  if (depth == kMaxDepth) [[unlikely]]
+    return detail::refuse_depth(stack);
   OpenScope& scope = stack.stack[depth];
   scope.sequence = thread.lane->next_sequence++;
   scope.parent = current_parent(stack);
@@ -58,7 +60,8 @@ inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart
   scope.name_length = 0;
   scope.attrs_length = 0;
   scope.text_offset = static_cast<std::uint16_t>(stack.arena_used);
-  if (start.name == 0 || !start.attrs.empty()) [[unlikely]] detail::keep_text(stack, scope, start);
+  if (start.name == 0 || !start.attrs.empty()) [[unlikely]]
+    detail::keep_text(stack, scope, start);
   const ScopeHandle handle{&stack, scope.sequence, depth, thread.generation};
   scope.start_ns = base::monotonic_ns();
   stack.depth.store(depth + 1, std::memory_order_release);
@@ -73,20 +76,25 @@ struct ScopeEnd {
 };
 
 // Cold forms: text to write, scopes above it still open, another thread's stack.
-bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end, std::uint64_t end_ns) noexcept;
+bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
+                      std::uint64_t end_ns) noexcept;
 
-// Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by shutdown) or
-// belongs to a parent process.
-inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end, std::uint64_t now) noexcept {
+// Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by
+// shutdown) or belongs to a parent process.
+inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
+                        std::uint64_t now) noexcept {
   Lane& stack = *handle.stack;
   OpenScope& scope = stack.stack[handle.slot];
   const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
   // One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
-  const bool plain = handle.generation == thread.generation && depth == handle.slot + 1 && scope.sequence == handle.sequence &&
-                     (scope.name_length | scope.attrs_length) == 0 && !end.replace_attrs && scope.name != 0 &&
+  const bool plain = handle.generation == thread.generation && depth == handle.slot + 1 &&
+                     scope.sequence == handle.sequence &&
+                     (scope.name_length | scope.attrs_length) == 0 && !end.replace_attrs &&
+                     scope.name != 0 &&
                      (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0 &&
                      stack.thread_id == thread.lane->thread_id;
-  if (!plain) [[unlikely]] return close_scope_slow(thread, handle, end, now);
+  if (!plain) [[unlikely]]
+    return close_scope_slow(thread, handle, end, now);
   Lane& ring = *thread.lane;
   if (auto* record = reinterpret_cast<SpanRecord*>(reserve(ring, 1))) [[likely]] {
     record->kind = RecordKind::kSpan;
@@ -116,9 +124,9 @@ inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const Sc
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 
-// Ends every scope of this process, innermost first, and the session last; the records go into this thread's
-// ring. The caller keeps others from recording (it holds the GIL, and the gate is closed): a scope that its own
-// thread closes at the very same moment may be recorded twice.
+// Ends every scope of this process, innermost first, and the session last; the records go into this
+// thread's ring. The caller keeps others from recording (it holds the GIL, and the gate is closed):
+// a scope that its own thread closes at the very same moment may be recorded twice.
 void close_everything(ThreadState& thread) noexcept;
 
 // True while the handle's scope is open.
@@ -128,10 +136,12 @@ bool is_open(const ScopeHandle& handle) noexcept;
 class ScopeGuard {
  public:
   explicit ScopeGuard(std::uint32_t name) noexcept : thread_(this_thread()) {
-    if (thread_ != nullptr) [[likely]] handle_ = open_scope(*thread_, *thread_->lane, {.name = name});
+    if (thread_ != nullptr) [[likely]]
+      handle_ = open_scope(*thread_, *thread_->lane, {.name = name});
   }
   ~ScopeGuard() {
-    if (handle_) [[likely]] close_scope(*thread_, handle_, {}, base::monotonic_ns());
+    if (handle_) [[likely]]
+      close_scope(*thread_, handle_, {}, base::monotonic_ns());
   }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
@@ -143,8 +153,9 @@ class ScopeGuard {
 
 #define SONDE_CONCAT_(a, b) a##b
 #define SONDE_CONCAT(a, b) SONDE_CONCAT_(a, b)
-#define SONDE_SCOPE(text)                                                                            \
-  static const std::uint32_t SONDE_CONCAT(sonde_name_, __LINE__) = ::sonde::record::intern(text);    \
-  const ::sonde::record::ScopeGuard SONDE_CONCAT(sonde_scope_, __LINE__)(SONDE_CONCAT(sonde_name_, __LINE__))
+#define SONDE_SCOPE(text)                                                                         \
+  static const std::uint32_t SONDE_CONCAT(sonde_name_, __LINE__) = ::sonde::record::intern(text); \
+  const ::sonde::record::ScopeGuard SONDE_CONCAT(sonde_scope_,                                    \
+                                                 __LINE__)(SONDE_CONCAT(sonde_name_, __LINE__))
 
 }  // namespace sonde::record

@@ -5,21 +5,24 @@
 
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/record/peek.h"
 #include "engine/spool/commit.h"
 
 namespace sonde::session {
 
 using record::Journal;
 using record::Lane;
-using record::OpenScope;
 
-Drainer::Drainer() : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks}, reader_(view_) {}
+Drainer::Drainer()
+    : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks},
+      reader_(view_) {}
 
 void Drainer::begin_pass() {
   Journal& journal = Journal::instance();
   goals_.resize(journal.lane_count());
   cursors_.resize(std::max(cursors_.size(), goals_.size()));
-  for (std::uint32_t i = 0; i < goals_.size(); ++i) goals_[i] = journal.lane(i).head.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < goals_.size(); ++i)
+    goals_[i] = journal.lane(i).head.load(std::memory_order_acquire);
 }
 
 bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
@@ -29,43 +32,33 @@ bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
     const std::size_t done = batch.record_count() - before;
     record::RingTail& cursor = cursors_[i];
     const std::uint64_t from = cursor.position;
-    more = reader_.read(Journal::instance().lane(i), cursor, limit - std::min(limit, done), batch, &moved.blocks, goals_[i]) || more;
+    more = reader_.read(Journal::instance().lane(i), cursor, limit - std::min(limit, done), batch,
+                        &moved.blocks, goals_[i]) ||
+           more;
     if (cursor.position != from) moved.tails.emplace_back(i, cursor);
   }
   return more;
 }
 
-namespace {
-
-// The slots of a lane that hold open scopes, outermost first.
-template <typename Visit>
-void for_each_open(Lane& lane, Visit visit) {
-  if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) return;
-  const std::uint32_t depth = std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
-  for (std::uint32_t i = 0; i < depth; ++i) {
-    OpenScope& scope = lane.stack[i];
-    if (scope.sequence != 0 && (scope.flags.load(std::memory_order_acquire) & record::kSlotClosed) == 0) visit(scope);
-  }
-}
-
-std::string_view text_of(const Lane& lane, const OpenScope& scope) {
-  const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
-  return {lane.arena + offset, record::kLaneArenaBytes - offset};
-}
-
-}  // namespace
-
 void Drainer::append_open(model::Batch& batch) const {
   Journal& journal = Journal::instance();
   const record::Header& head = journal.header();
   if (head.session.sequence != 0) {
-    batch.spans.push_back(reader_.open_span(head.session, {head.session_text, record::kSessionTextBytes}, head.session_thread_id, batch.arena));
+    batch.spans.push_back(reader_.open_span(head.session,
+                                            {head.session_text, record::kSessionTextBytes},
+                                            head.session_thread_id, batch.arena));
   }
+  record::PeekedScope copy;
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
-    Lane& lane = journal.lane(i);
-    for_each_open(lane, [&](const OpenScope& scope) {
-      batch.spans.push_back(reader_.open_span(scope, text_of(lane, scope), lane.thread_id, batch.arena));
-    });
+    const Lane& lane = journal.lane(i);
+    if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
+    const std::uint32_t depth =
+        std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
+    for (std::uint32_t slot = 0; slot < depth; ++slot) {
+      if (!copy.read(lane, slot) || copy.closed()) continue;
+      batch.spans.push_back(
+          reader_.open_span(copy.scope(), copy.text(), lane.thread_id, batch.arena));
+    }
   }
 }
 
@@ -74,7 +67,8 @@ void Drainer::release_blocks() {
   for (std::uint32_t i = 0; i < std::min<std::size_t>(cursors_.size(), journal.lane_count()); ++i) {
     Lane& lane = journal.lane(i);
     record::RingTail& cursor = cursors_[i];
-    if (lane.block == 0 || lane.block != cursor.block || lane.head.load() != cursor.position) continue;
+    if (lane.block == 0 || lane.block != cursor.block || lane.head.load() != cursor.position)
+      continue;
     journal.free_block(lane.block);
     lane.block = 0;
     lane.block_used = record::kSlotsPerBlock;

@@ -1,4 +1,5 @@
-// Takes records out of the rings of this process. One per process, guarded by the engine's drain lock.
+// Takes records out of the rings of this process. One per process, guarded by the engine's drain
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +22,23 @@ class Drainer {
  public:
   Drainer();
 
-  // Fixes how far collect goes: to what is recorded now. However fast others record, it comes to an end.
+  // Fixes how far collect goes: to what is recorded now. However fast others record, it comes to an
+  // end.
   void begin_pass();
   // Appends up to `limit` records of this pass; true when some are left.
   bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
 
-  // Appends the scopes that are open now as they are, the session first. Other threads may be recording:
-  // what they change at this moment is shown before or after, or left out.
+  // Appends the scopes that are open now as they are, the session first. Other threads may be
+  // recording: what they change at this moment is shown before or after, or left out.
   void append_open(model::Batch& batch) const;
 
   // The journal started over: so do the cursors.
-  void start_over() { cursors_.clear(); goals_.clear(); }
-  // Quiet, at the end of a session: drained rings give their last block back, so that the next session
-  // does not start with the size this one grew to.
+  void start_over() {
+    cursors_.clear();
+    goals_.clear();
+  }
+  // Quiet, at the end of a session: drained rings give their last block back, so that the next
+  // session does not start with the size this one grew to.
   void release_blocks();
 
   std::uint64_t damaged() const { return reader_.damaged(); }

@@ -14,7 +14,7 @@ struct Engine::State {
   std::shared_ptr<Session> session;
   Counters last;                // of the session that ended
   record::Losses lost_earlier;  // counted before the last session ended
-  bool fresh = true;  // nothing in memory belongs to an ended session
+  bool fresh = true;            // nothing in memory belongs to an ended session
 };
 
 Engine& Engine::instance() {
@@ -25,7 +25,8 @@ Engine& Engine::instance() {
 Engine::Engine() {
   record::open_gate();
   state_ = new State;
-  // Registered after the journal's own handlers, so that the child's journal is clean when this runs.
+  // Registered after the journal's own handlers, so that the child's journal is clean when this
+  // runs.
   pthread_atfork(nullptr, nullptr, [] { Engine::instance().forget_after_fork(); });
 }
 
@@ -99,7 +100,14 @@ void Engine::read_trace(model::Batch& out) {
   state_->shared.memory.copy_to(out);
   const std::size_t first = out.spans.size();
   state_->shared.drainer.append_open(out);
-  for (std::size_t i = first; i < out.spans.size(); ++i) state_->shared.memory.copy_open_marks(out.spans[i].id, out);
+  for (std::size_t i = first; i < out.spans.size(); ++i)
+    state_->shared.memory.copy_open_marks(out.spans[i].id, out);
+}
+
+void Engine::forget_trace() {
+  const std::lock_guard lock(state_->shared.lock);
+  state_->shared.memory.clear();
+  state_->fresh = true;
 }
 
 void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {

@@ -1,5 +1,5 @@
-// The one engine of a process: it drains what threads recorded and hands it on. With a session it has a
-// thread of its own; without one it drains only when somebody reads.
+// The one engine of a process: it drains what threads recorded and hands it on. With a session it
+// has a thread of its own; without one it drains only when somebody reads.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,19 @@ struct Counters {
   std::uint64_t journal_bytes = 0;
   std::uint64_t flushed_batches = 0;
   std::string journal;  // path; empty: in memory only
-  enum class Mode { kStopped, kNormal, kDegraded } mode = Mode::kStopped;  // degraded: batches wait for the disk
+  enum class Mode {
+    kStopped,
+    kNormal,
+    kDegraded
+  } mode = Mode::kStopped;  // degraded: batches wait for the disk
 };
 
 class Engine {
  public:
   static Engine& instance();
 
-  // "Quiet" means: no other thread of the host records at this moment (the caller holds the GIL). Threads
-  // that record from C++ alone are kept out by the gate, for less than a millisecond.
+  // "Quiet" means: no other thread of the host records at this moment (the caller holds the GIL).
+  // Threads that record from C++ alone are kept out by the gate, for less than a millisecond.
 
   // Quiet. Begins a session. Never fails: what cannot be had is done without and said once.
   void start(Options options);
@@ -47,11 +51,13 @@ class Engine {
   void finish_stop();  // quiet: back to memory
   bool active() const noexcept;
 
-  // Not quiet. Returns when everything recorded before the call has gone through the sinks, or after 30 s.
-  // Without a session, moves it into memory.
+  // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
+  // after 30 s. Without a session, moves it into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
   void read_trace(model::Batch& out);
+  // Drops what is held for reading back.
+  void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.
   void read_mark_ids(const base::Id& span, std::vector<base::Id>& out);
   // Of the session, or of the last one once it has ended.

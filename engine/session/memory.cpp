@@ -29,7 +29,7 @@ struct Memory::Row {
   base::Id id, parent_id;
   std::int64_t start_ns, end_ns, index, gpu_ns, memory_peak_bytes;
   std::uint64_t thread_id;
-  char* text = nullptr;       // owned
+  char* text = nullptr;    // owned
   std::uint32_t name = 0;  // interned id; 0: the first name_length bytes of text
   std::uint32_t name_length = 0, attrs_length = 0;
   std::int32_t pid, rank;
@@ -125,7 +125,8 @@ std::uint32_t Memory::take_mark() {
     free_mark_ = mark_row(number).next;
     return number;
   }
-  if (fresh_mark_ == mark_chunks_.size() * kRowsPerChunk) mark_chunks_.push_back(std::make_unique<MarkRow[]>(kRowsPerChunk));
+  if (fresh_mark_ == mark_chunks_.size() * kRowsPerChunk)
+    mark_chunks_.push_back(std::make_unique<MarkRow[]>(kRowsPerChunk));
   return fresh_mark_++;
 }
 
@@ -209,7 +210,8 @@ void Memory::copy_marks(const base::Id& span, const Marks& marks, model::Batch& 
     model::Mark& mark = out.marks.emplace_back();
     mark.id = row.id;
     mark.span_id = span;
-    mark.name = row.name != 0 ? record::name_text(row.name) : out.arena.copy({row.text, row.name_length});
+    mark.name =
+        row.name != 0 ? record::name_text(row.name) : out.arena.copy({row.text, row.name_length});
     mark.text = out.arena.copy({row.text + row.name_length, row.text_length});
     mark.ts_ns = row.ts_ns;
     mark.type = row.type;
@@ -223,7 +225,8 @@ void Memory::copy_marks(const base::Id& span, const Marks& marks, model::Batch& 
 }
 
 void Memory::copy_open_marks(const base::Id& span, model::Batch& out) const {
-  if (const auto found = waiting_.find(span); found != waiting_.end()) copy_marks(span, found->second, out);
+  if (const auto found = waiting_.find(span); found != waiting_.end())
+    copy_marks(span, found->second, out);
 }
 
 void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
@@ -245,7 +248,8 @@ void Memory::copy_to(model::Batch& out) const {
     model::Span& span = out.spans.emplace_back();
     span.id = row.id;
     span.parent_id = row.parent_id;
-    span.name = row.name != 0 ? record::name_text(row.name) : out.arena.copy({row.text, row.name_length});
+    span.name =
+        row.name != 0 ? record::name_text(row.name) : out.arena.copy({row.text, row.name_length});
     span.attrs = out.arena.copy({row.text + row.name_length, row.attrs_length});
     span.index = row.index;
     span.start_ns = row.start_ns;

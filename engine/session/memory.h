@@ -1,5 +1,5 @@
-// The newest closed spans with their marks, in memory, for trace(). Compact: about 110 bytes a span and
-// 50 a mark, allocated as it fills.
+// The newest closed spans with their marks, in memory, for trace(). Compact: about 110 bytes a span
+// and 50 a mark, allocated as it fills.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ class Memory {
   std::uint32_t capacity_ = 100'000;
   std::size_t first_ = 0;  // position of the oldest row; positions only grow, chunks are reused
   std::size_t count_ = 0;
-  std::vector<std::unique_ptr<Row[]>> chunks_;  // one more than the capacity needs; filled in as used
+  std::vector<std::unique_ptr<Row[]>>
+      chunks_;  // one more than the capacity needs; filled in as used
   std::vector<std::unique_ptr<MarkRow[]>> mark_chunks_;
   std::uint32_t free_mark_ = kNil;
   std::uint32_t fresh_mark_ = 0;

@@ -18,7 +18,7 @@ struct Options {
   std::int32_t rank = 0;
   std::int32_t local_rank = 0;
   std::int32_t world_size = 1;
-  std::string attrs;             // of the session span, JSON members
+  std::string attrs;           // of the session span, JSON members
   bool handle_signals = true;  // finish cleanly on SIGTERM where nobody else handles it
 
   // Called on the draining thread, never with a lock of ours that a recording thread could want.

@@ -6,7 +6,8 @@
 
 namespace sonde::session {
 
-void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved) {
+void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
+                  Moved moved) {
   if (retry() && write(created_ns, batch_id, json, moved)) return;
   waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved)});
   waiting_bytes_ += json.size();
@@ -25,7 +26,8 @@ bool Outbox::retry() {
   return true;
 }
 
-bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved) {
+bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
+                   const Moved& moved) {
   record::Header& header = record::Journal::instance().header();
   announce_tails(moved);
   spool::announce(header, batch_id, created_ns, false);
@@ -34,7 +36,9 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
     header.pending.store(0, std::memory_order_release);
     failures_.fetch_add(1, std::memory_order_relaxed);
     base::log_once(base::LogLevel::kWarning, "cirron.flush", "spool-write",
-                   status.text() + "; batches wait in memory and are tried again, the oldest is dropped beyond 64 MiB: free space or make " +
+                   status.text() +
+                       "; batches wait in memory and are tried again, the oldest is dropped beyond "
+                       "64 MiB: free space or make " +
                        directory_.path() + " writable");
     return false;
   }
@@ -44,7 +48,8 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
 
 void Outbox::skip(Moved moved) {
   if (waiting_.empty()) return commit(moved);
-  // Committed now, it would take the records of waiting batches along. It goes with the newest of them.
+  // Committed now, it would take the records of waiting batches along. It goes with the newest of
+  // them.
   Moved& newest = waiting_.back().moved;
   newest.tails.insert(newest.tails.end(), moved.tails.begin(), moved.tails.end());
   newest.blocks.insert(newest.blocks.end(), moved.blocks.begin(), moved.blocks.end());

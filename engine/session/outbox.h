@@ -1,6 +1,6 @@
-// Batches on their way to the spool. One that cannot be written (disk full, directory unusable) waits and
-// is tried again; the journal keeps its records meanwhile. Beyond a bound the oldest is given up and
-// counted: a disk that stays full must not eat the host's memory.
+// Batches on their way to the spool. One that cannot be written (disk full, directory unusable)
+// waits and is tried again; the journal keeps its records meanwhile. Beyond a bound the oldest is
+// given up and counted: a disk that stays full must not eat the host's memory.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,8 @@ class Outbox {
   void skip(Moved moved);
   // The journal started over: what waits has no place in it any more.
   void forget_positions();
-  // Lets go of what waits: the session is over, and the journal that it leaves behind has the records.
+  // Lets go of what waits: the session is over, and the journal that it leaves behind has the
+  // records.
   void abandon();
 
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
@@ -42,7 +43,8 @@ class Outbox {
     std::string json;
     Moved moved;
   };
-  bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, const Moved& moved);
+  bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
+             const Moved& moved);
   void give_up_oldest();
 
   spool::Directory& directory_;

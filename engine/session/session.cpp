@@ -29,11 +29,14 @@ namespace {
 
 constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
+constexpr std::uint64_t kHeartbeatNs = 1'000'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 
 thread_local bool t_draining = false;
 
-std::int64_t clock_offset() { return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns()); }
+std::int64_t clock_offset() {
+  return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
+}
 
 }  // namespace
 
@@ -57,7 +60,8 @@ void Session::begin() {
   if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  // Signals are for the host's threads, but for the faults that ours makes itself: blocked, they would kill.
+  // Signals are for the host's threads, but for the faults that ours makes itself: blocked, they
+  // would kill.
   sigset_t all, before;
   sigfillset(&all);
   for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
@@ -73,7 +77,8 @@ void Session::open_journal() {
   // One cause, one warning: what cannot hold the journal cannot hold the spool either.
   const char* key = "journal";
   if (status.ok()) {
-    std::string name = spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
+    std::string name =
+        spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
     name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
     status = Journal::instance().attach_file(base::join_path(live, name));
   } else {
@@ -82,7 +87,9 @@ void Session::open_journal() {
   }
   if (status.ok()) return;
   base::log_once(LogLevel::kWarning, "cirron.profiler", key,
-                 status.text() + "; recording goes on in memory, but a killed process will lose what is not flushed: make " +
+                 status.text() +
+                     "; recording goes on in memory, but a killed process will lose what is not "
+                     "flushed: make " +
                      options_.output_dir + " writable or pass profile(path=...)");
 }
 
@@ -97,12 +104,15 @@ void Session::open_root() {
   root.name = record::intern("cirron.session");
   root.static_attrs = 0;
   root.text_offset = root.name_length = 0;
-  root.attrs_length = static_cast<std::uint16_t>(options_.attrs.size() <= record::kSessionTextBytes ? options_.attrs.size() : 0);
+  root.attrs_length = static_cast<std::uint16_t>(
+      options_.attrs.size() <= record::kSessionTextBytes ? options_.attrs.size() : 0);
   root.flags.store(0);
   std::memcpy(head.session_text, options_.attrs.data(), root.attrs_length);
   head.session_thread_id = static_cast<std::uint64_t>(pthread_self());
   // A lane number that no lane can have: the root's sequence is nobody else's.
-  root.sequence = (std::uint64_t{record::kMaxLanes} << record::kSequenceBits) + static_cast<std::uint64_t>(root.start_ns & 0xFFFFFFFFFu) + 1;
+  const std::uint64_t sequence = (std::uint64_t{record::kMaxLanes} << record::kSequenceBits) +
+                                 static_cast<std::uint64_t>(root.start_ns & 0xFFFFFFFFFu) + 1;
+  __atomic_store_n(&root.sequence, sequence, __ATOMIC_RELAXED);
 }
 
 void Session::close_scopes() {
@@ -112,7 +122,8 @@ void Session::close_scopes() {
   if (thread != nullptr) {
     record::close_everything(*thread);
   } else {
-    all_written_ = false;  // no lane to be had: the scopes stay in the journal, which then stays too
+    all_written_ =
+        false;  // no lane to be had: the scopes stay in the journal, which then stays too
   }
   if (was_open) record::open_gate();
 }
@@ -162,7 +173,8 @@ void Session::run() noexcept {
   try {
     if (output_usable_ && directory_) recover_dead();
   } catch (const std::exception& error) {
-    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery", std::string("recovery of earlier runs stopped: ") + error.what());
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
+                   std::string("recovery of earlier runs stopped: ") + error.what());
   }
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
@@ -170,7 +182,8 @@ void Session::run() noexcept {
     try {
       tick();
     } catch (const std::exception& error) {
-      base::log_once(LogLevel::kWarning, "cirron.flush", "tick", std::string("a flush failed and is repeated: ") + error.what());
+      base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
+                     std::string("a flush failed and is repeated: ") + error.what());
     }
     done_.store(requested);
     done_event_.raise();
@@ -179,16 +192,30 @@ void Session::run() noexcept {
     // A long listing of the spool is done in slices, and only while nobody waits.
     while (directory_ && wake.now() == seen && !directory_->scan_some()) {
     }
-    wake.wait(seen, options_.flush_interval_ns);
+    sleep(seen);
   }
   try {
     last_tick();
   } catch (const std::exception& error) {
     all_written_ = false;
-    base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick", std::string("the last flush failed: ") + error.what() + "; run sonde autopsy on the output directory");
+    base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick",
+                   std::string("the last flush failed: ") + error.what() +
+                       "; run sonde autopsy on the output directory");
   }
   done_.store(~std::uint64_t{0});
   done_event_.raise();
+}
+
+// Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
+// what an autopsy has to go by.
+void Session::sleep(std::uint32_t seen) {
+  Journal& journal = Journal::instance();
+  for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
+    const std::uint64_t nap = std::min(left, kHeartbeatNs);
+    if (journal.wake().wait(seen, nap)) return;
+    left -= nap;
+    journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
+  }
 }
 
 void Session::finish_for_signal() {
@@ -205,13 +232,15 @@ void Session::finish_for_signal() {
   die_by_termination();
 }
 
-// True when pages of the journal vanished (its file was truncated): what was just read may be nonsense. With
-// the drain lock held.
+// True when pages of the journal vanished (its file was truncated): what was just read may be
+// nonsense. With the drain lock held.
 bool Session::journal_was_lost() {
   if (Journal::lost_pages() == lost_pages_) return false;
-  base::log_once(LogLevel::kWarning, "cirron.flush", "journal-lost",
-                 "the journal " + Journal::instance().path() + " was truncated; scopes that were open and records that were not flushed are lost, " +
-                     "recording goes on in memory: leave the files in live/ alone while their process runs");
+  base::log_once(
+      LogLevel::kWarning, "cirron.flush", "journal-lost",
+      "the journal " + Journal::instance().path() +
+          " was truncated; scopes that were open and records that were not flushed are lost, " +
+          "recording goes on in memory: leave the files in live/ alone while their process runs");
   const bool was_open = record::gate_open();
   record::close_gate();
   Journal::instance().start_over();
@@ -225,8 +254,10 @@ bool Session::journal_was_lost() {
 // Says once that the disk refuses; memory takes over by itself.
 void Session::grow_journal() {
   if (base::Status status = Journal::instance().grow(); !status.ok()) {
-    base::log_once(LogLevel::kWarning, "cirron.flush", "journal-grow",
-                   status.text() + "; further records are kept in memory only until they are flushed: free some space");
+    base::log_once(
+        LogLevel::kWarning, "cirron.flush", "journal-grow",
+        status.text() +
+            "; further records are kept in memory only until they are flushed: free some space");
   }
 }
 
@@ -286,7 +317,8 @@ bool Session::next_batch(Moved& moved) {
 void Session::deliver(Moved moved) {
   const record::Header& head = Journal::instance().header();
   batch_.batch_id = base::random_id();
-  batch_.created_ns = std::max(base::to_wall_ns(head.anchor, base::monotonic_ns()), last_created_ns_ + 1);
+  batch_.created_ns =
+      std::max(base::to_wall_ns(head.anchor, base::monotonic_ns()), last_created_ns_ + 1);
   last_created_ns_ = batch_.created_ns;
   batches_.fetch_add(1, std::memory_order_relaxed);
   if (outbox_ || options_.on_batch) {
@@ -310,7 +342,9 @@ void Session::emit_lines() {
   for (const model::Span& span : batch_.spans) {
     std::string& line = lines.emplace_back("[cirron] ");
     const auto found = marks.find(span.id);
-    model::append_line(line, span, found != marks.end() ? std::span<const model::Mark* const>(found->second) : std::span<const model::Mark* const>());
+    model::append_line(line, span,
+                       found != marks.end() ? std::span<const model::Mark* const>(found->second)
+                                            : std::span<const model::Mark* const>());
   }
   if (!lines.empty()) options_.on_lines(lines);
 }
@@ -321,17 +355,21 @@ void Session::look_around() {
     clock_offset_ns_ = offset;
     clock_steps_.fetch_add(1, std::memory_order_relaxed);
     base::log_once(LogLevel::kWarning, "cirron.flush", "clock-step",
-                   "the system clock was set while recording; times and durations of this session keep following the clock as it was at "
+                   "the system clock was set while recording; times and durations of this session "
+                   "keep following the clock as it was at "
                    "profile(); nothing needs to be done");
   }
   Journal& journal = Journal::instance();
   if (Journal::bus_errors() != 0) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "bus-error",
-                   "pages of the journal " + journal.path() + " could not be written; recording goes on in memory: free some space");
+                   "pages of the journal " + journal.path() +
+                       " could not be written; recording goes on in memory: free some space");
   }
   if (journal.file_is_gone()) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "journal-gone",
-                   "the journal " + journal.path() + " was removed; a killed process would now lose what is not flushed: shutdown() and profile() make a new one");
+                   "the journal " + journal.path() +
+                       " was removed; a killed process would now lose what is not flushed: "
+                       "shutdown() and profile() make a new one");
   }
 }
 
@@ -342,17 +380,22 @@ void Session::recover_dead() {
   recovery_problems_.store(recovery.problems.size());
   if (recovery.spans + recovery.marks + recovery.open_scopes != 0) {
     base::log_once(LogLevel::kInfo, "cirron.flush", "recovered",
-                   "an earlier run in " + options_.output_dir + " ended without shutdown: " + std::to_string(recovery.spans) + " spans, " +
-                       std::to_string(recovery.marks) + " marks and " + std::to_string(recovery.open_scopes) + " open scopes of it are now in the spool");
+                   "an earlier run in " + options_.output_dir +
+                       " ended without shutdown: " + std::to_string(recovery.spans) + " spans, " +
+                       std::to_string(recovery.marks) + " marks and " +
+                       std::to_string(recovery.open_scopes) +
+                       " open scopes of it are now in the spool");
   }
   if (!recovery.problems.empty()) {
-    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
+                   "a journal of an earlier run was left alone: " + recovery.problems.front());
   }
 }
 
 Counters Session::counters() const {
   Counters all;
-  all.mode = outbox_ && outbox_->waiting() > 0 ? Counters::Mode::kDegraded : Counters::Mode::kNormal;
+  all.mode =
+      outbox_ && outbox_->waiting() > 0 ? Counters::Mode::kDegraded : Counters::Mode::kNormal;
   if (directory_) {
     all.evicted_files = directory_->evicted();
     all.spool_bytes = directory_->bytes();

@@ -54,6 +54,7 @@ class Session {
   void emit_lines();
   void look_around();
   void recover_dead();
+  void sleep(std::uint32_t seen);
   void finish_for_signal();
 
   Shared& shared_;
@@ -71,7 +72,8 @@ class Session {
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> requested_{0}, done_{0};
   base::Event done_event_;
-  std::atomic<std::uint64_t> clock_steps_{0}, recovered_journals_{0}, recovered_spans_{0}, recovery_problems_{0}, batches_{0};
+  std::atomic<std::uint64_t> clock_steps_{0}, recovered_journals_{0}, recovered_spans_{0},
+      recovery_problems_{0}, batches_{0};
 };
 
 }  // namespace sonde::session

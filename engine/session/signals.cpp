@@ -43,13 +43,17 @@ void on_terminate(int number) {
   errno = saved;
 }
 
-bool ours(const struct sigaction& action) { return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == on_terminate; }
+bool ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == on_terminate;
+}
 
 }  // namespace
 
 void watch_termination() noexcept {
   struct sigaction current;
-  if (::sigaction(SIGTERM, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != SIG_DFL) return;
+  if (::sigaction(SIGTERM, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 ||
+      current.sa_handler != SIG_DFL)
+    return;
   g_journal = &record::Journal::instance();
   g_requested.store(false);
   if (!g_has_timer) {

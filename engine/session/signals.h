@@ -1,5 +1,6 @@
-// Ending a run that is told to end. Only a signal nobody handles is touched: a handler of the host's stays
-// the host's, and SIGINT is Python's business (KeyboardInterrupt, then the exit handlers).
+// Ending a run that is told to end. Only a signal nobody handles is touched: a handler of the
+// host's stays the host's, and SIGINT is Python's business (KeyboardInterrupt, then the exit
+// handlers).
 #pragma once
 
 namespace sonde::session {
@@ -11,9 +12,9 @@ void unwatch_termination() noexcept;
 // In a forked child: gives the default action back.
 void forget_termination() noexcept;
 
-// Set by the handler, which only wakes the drain thread and returns: the interrupted thread may hold any
-// lock, the GIL among them, and has to go on for the drain thread to finish. That thread then ends the
-// process by the same signal. A second signal, or five seconds, end it at once.
+// Set by the handler, which only wakes the drain thread and returns: the interrupted thread may
+// hold any lock, the GIL among them, and has to go on for the drain thread to finish. That thread
+// then ends the process by the same signal. A second signal, or five seconds, end it at once.
 bool termination_requested() noexcept;
 [[noreturn]] void die_by_termination() noexcept;
 

@@ -18,13 +18,14 @@ namespace {
 
 constexpr int kScanStep = 256;
 constexpr std::uint64_t kRescanNs = 300'000'000'000;  // other processes may share the directory
-constexpr std::int64_t kStaleSeconds = 600;           // a temporary file this old has no writer any more
+constexpr std::int64_t kStaleSeconds = 600;  // a temporary file this old has no writer any more
 
 }  // namespace
 
 std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id) {
   char name[64];
-  const int digits = std::snprintf(name, sizeof name, "%020lld-", static_cast<long long>(created_ns));
+  const int digits =
+      std::snprintf(name, sizeof name, "%020lld-", static_cast<long long>(created_ns));
   base::write_hex(batch_id, name + digits);
   return std::string(name, static_cast<std::size_t>(digits) + 32) + ".json";
 }
@@ -48,7 +49,8 @@ void Directory::note(const std::string& name, std::uint64_t size) {
   known = size;
 }
 
-base::Status Directory::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json) {
+base::Status Directory::write(std::int64_t created_ns, const base::Id& batch_id,
+                              std::string_view json) {
   const std::string name = batch_file_name(created_ns, batch_id);
   const std::string path = base::join_path(path_, name);
   const std::string_view parts[] = {json};
@@ -71,12 +73,14 @@ void Directory::evict(const std::string& keep) {
   while (bytes() > max_bytes_ && !files_.empty() && files_.begin()->first != keep) {
     const auto oldest = files_.begin();
     const std::string path = base::join_path(path_, oldest->first);
-    // Gone already: another process evicted it, or its owner moved it away. That is no loss of ours.
+    // Gone already: another process evicted it, or its owner moved it away. That is no loss of
+    // ours.
     if (::unlink(path.c_str()) == 0) {
       evicted_.fetch_add(1, std::memory_order_relaxed);
       base::log_once(base::LogLevel::kWarning, "cirron.flush", "spool-cap",
                      "the spool in " + path_ + " is over its cap of " + std::to_string(max_bytes_) +
-                         " bytes: the oldest files are removed; raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away");
+                         " bytes: the oldest files are removed; raise spool_max_bytes "
+                         "(CIRRON_SPOOL_MAX_BYTES) or move files away");
     }
     bytes_.fetch_sub(oldest->second, std::memory_order_relaxed);
     files_.erase(oldest);
@@ -114,9 +118,11 @@ bool Directory::scan_some() {
 }
 
 void Directory::finish_scan() {
-  // What was written while listing may be missing from the list; what was removed must not come back.
+  // What was written while listing may be missing from the list; what was removed must not come
+  // back.
   for (const auto& [name, size] : files_) {
-    if (scan_->found.empty() || name > scan_->found.rbegin()->first) scan_->found.emplace(name, size);
+    if (scan_->found.empty() || name > scan_->found.rbegin()->first)
+      scan_->found.emplace(name, size);
   }
   std::uint64_t total = 0;
   for (const auto& [name, size] : scan_->found) total += size;

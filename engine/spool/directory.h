@@ -24,13 +24,13 @@ class Directory {
 
   const std::string& path() const noexcept { return path_; }
 
-  // Writes one batch file, creating the directory if it is gone, then removes the oldest files beyond
-  // the cap, never the one just written. Looks at no other file.
+  // Writes one batch file, creating the directory if it is gone, then removes the oldest files
+  // beyond the cap, never the one just written. Looks at no other file.
   base::Status write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json);
   bool contains(std::int64_t created_ns, const base::Id& batch_id) const;
 
-  // Learns what lies there already, a few hundred files per call so that a flush never waits for a long
-  // listing. True when there is nothing left to do for now.
+  // Learns what lies there already, a few hundred files per call so that a flush never waits for a
+  // long listing. True when there is nothing left to do for now.
   bool scan_some();
 
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }

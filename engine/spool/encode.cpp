@@ -40,7 +40,8 @@ void encode_span(base::JsonWriter& out, const model::Span& span, const model::Ba
   out.raw(",\"name\":");
   out.string(span.name);
   constexpr std::size_t kFixed = 512;
-  char* const start = out.reserve(kFixed + span.attrs.size() + std::size_t{span.mark_id_count} * 35);
+  char* const start =
+      out.reserve(kFixed + span.attrs.size() + std::size_t{span.mark_id_count} * 35);
   char* at = start;
   put(at, ",\"parent_id\":");
   if (span.parent_id) {

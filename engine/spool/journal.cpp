@@ -47,8 +47,10 @@ base::Status JournalFile::check_header() const {
     return {EPROTO, path_ + " is no journal; remove it if nothing else needs it"};
   }
   if (head.version != record::kJournalVersion || head.header_bytes != record::kHeaderBytes) {
-    return {EPROTO, path_ + " is a journal of version " + std::to_string(head.version) + " and this program reads version " +
-                        std::to_string(record::kJournalVersion) + "; read it with the sonde that wrote it"};
+    return {EPROTO, path_ + " is a journal of version " + std::to_string(head.version) +
+                        " and this program reads version " +
+                        std::to_string(record::kJournalVersion) +
+                        "; read it with the sonde that wrote it"};
   }
   return {};
 }
@@ -64,7 +66,8 @@ std::vector<record::Lane*> JournalFile::lanes() const {
 }
 
 JournalView JournalFile::view() const {
-  const auto blocks = static_cast<std::uint32_t>((bytes_ - record::kBlocksOffset) / record::kBlockBytes);
+  const auto blocks =
+      static_cast<std::uint32_t>((bytes_ - record::kBlocksOffset) / record::kBlockBytes);
   return {memory_, std::min(blocks, reinterpret_cast<const Header*>(memory_)->block_count.load())};
 }
 
@@ -92,19 +95,21 @@ bool JournalFile::try_lock() {
   const Header& head = *reinterpret_cast<const Header*>(memory_);
   char host[sizeof head.host] = {};
   ::gethostname(host, sizeof host - 1);
-  return std::strncmp(host, head.host, sizeof host) == 0 && ::kill(static_cast<pid_t>(head.pid), 0) != 0 && errno == ESRCH;
+  return std::strncmp(host, head.host, sizeof host) == 0 &&
+         ::kill(static_cast<pid_t>(head.pid), 0) != 0 && errno == ESRCH;
 }
 
 namespace {
 
-// Whether the record that closes this scope was published before the process died. The slot's flag says less:
-// it is set first.
+// Whether the record that closes this scope was published before the process died. The slot's flag
+// says less: it is set first.
 bool record_is_there(const std::vector<const Lane*>& lanes, std::uint64_t closing) {
   if (closing == 0) return false;
   if (closing == record::kNoRecord) return true;
   const std::uint64_t position = closing & ((std::uint64_t{1} << kSequenceBits) - 1);
   for (const Lane* lane : lanes) {
-    if (lane->number == closing >> kSequenceBits) return lane->head.load(std::memory_order_acquire) >= position;
+    if (lane->number == closing >> kSequenceBits)
+      return lane->head.load(std::memory_order_acquire) >= position;
   }
   return false;
 }
@@ -114,15 +119,18 @@ OpenScope* copy_scope(const OpenScope& from, std::byte (&storage)[sizeof(OpenSco
   return reinterpret_cast<OpenScope*>(storage);
 }
 
-void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lanes, const Lane& lane, JournalReport& out) {
-  const std::uint32_t depth = std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
+void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lanes, const Lane& lane,
+                  JournalReport& out) {
+  const std::uint32_t depth =
+      std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
   for (std::uint32_t i = 0; i < depth; ++i) {
     alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
     const OpenScope& scope = *copy_scope(lane.stack[i], storage);
     if (scope.sequence == 0 || record_is_there(lanes, scope.closing)) continue;
     const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
     OpenScopeView view;
-    view.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset}, lane.thread_id, out.records.arena);
+    view.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset},
+                                 lane.thread_id, out.records.arena);
     view.sequence = scope.sequence;
     view.os_thread_id = lane.os_thread_id;
     view.lane = lane.number;
@@ -140,13 +148,15 @@ void collect_open(const JournalView& view, const RingReader& reader, JournalRepo
   const OpenScope& session = *copy_scope(head.session, storage);
   if (session.sequence != 0 && !record_is_there(lanes, session.closing)) {
     OpenScopeView root;
-    root.span = reader.open_span(session, {head.session_text, record::kSessionTextBytes}, head.session_thread_id, out.records.arena);
+    root.span = reader.open_span(session, {head.session_text, record::kSessionTextBytes},
+                                 head.session_thread_id, out.records.arena);
     root.sequence = session.sequence;
     root.session = true;
     out.open.push_back(root);
   }
   for (const Lane* lane : lanes) {
-    if (lane->state.load(std::memory_order_acquire) != record::LaneState::kFree) collect_lane(reader, lanes, *lane, out);
+    if (lane->state.load(std::memory_order_acquire) != record::LaneState::kFree)
+      collect_lane(reader, lanes, *lane, out);
   }
 }
 
@@ -167,13 +177,16 @@ void describe(const JournalView& view, JournalReport& out) {
 namespace {
 
 void settle_last_sign(JournalReport& out) {
-  for (const model::Span& span : out.records.spans) out.last_sign_ns = std::max(out.last_sign_ns, span.end_ns);
-  for (const model::Mark& mark : out.records.marks) out.last_sign_ns = std::max(out.last_sign_ns, mark.ts_ns);
-  for (const OpenScopeView& open : out.open) out.last_sign_ns = std::max(out.last_sign_ns, open.span.start_ns);
+  for (const model::Span& span : out.records.spans)
+    out.last_sign_ns = std::max(out.last_sign_ns, span.end_ns);
+  for (const model::Mark& mark : out.records.marks)
+    out.last_sign_ns = std::max(out.last_sign_ns, mark.ts_ns);
+  for (const OpenScopeView& open : out.open)
+    out.last_sign_ns = std::max(out.last_sign_ns, open.span.start_ns);
 }
 
-// Where reading has to begin. A batch that was announced and whose file is there is in the spool, although the
-// tails do not say so yet: its owner died, or is about to.
+// Where reading has to begin. A batch that was announced and whose file is there is in the spool,
+// although the tails do not say so yet: its owner died, or is about to.
 class Starts {
  public:
   Starts(const JournalView& view, const std::string& journal) {
@@ -186,7 +199,9 @@ class Starts {
     moved_ = there || pending == kTailsOnly;
     all_moved_ = there && pending == kLastBatch;
   }
-  const record::RingTail& of(const Lane& lane) const { return moved_ ? lane.pending_tail : lane.tail; }
+  const record::RingTail& of(const Lane& lane) const {
+    return moved_ ? lane.pending_tail : lane.tail;
+  }
   bool all_moved() const { return all_moved_; }
 
  private:
@@ -214,7 +229,8 @@ bool read_once(const JournalView& view, JournalReport& out) {
   return true;
 }
 
-// The report outlives the mapping: names and fixed attributes, which still lie there, are copied, each once.
+// The report outlives the mapping: names and fixed attributes, which still lie there, are copied,
+// each once.
 void own_text(const JournalView& view, model::Batch& records) {
   const char* const from = reinterpret_cast<const char*>(view.base);
   const char* const to = from + record::kBlocksOffset;
@@ -234,8 +250,10 @@ void own_text(const JournalView& view, model::Batch& records) {
 
 // Rings are read one after the other; what they hold happened at the same time.
 void sort_by_time(model::Batch& records) {
-  std::stable_sort(records.spans.begin(), records.spans.end(), [](const model::Span& a, const model::Span& b) { return a.end_ns < b.end_ns; });
-  std::stable_sort(records.marks.begin(), records.marks.end(), [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
+  std::stable_sort(records.spans.begin(), records.spans.end(),
+                   [](const model::Span& a, const model::Span& b) { return a.end_ns < b.end_ns; });
+  std::stable_sort(records.marks.begin(), records.marks.end(),
+                   [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
 }
 
 }  // namespace

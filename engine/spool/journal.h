@@ -1,5 +1,5 @@
-// Journals of other processes, read from their files: a running one without disturbing it, a dead one
-// to move what it left into the spool.
+// Journals of other processes, read from their files: a running one without disturbing it, a dead
+// one to move what it left into the spool.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,19 @@ struct JournalReport {
   std::uint32_t version = 0;
   std::int32_t pid = 0, rank = 0, local_rank = 0, world_size = 0;
   std::string host;
-  bool alive = false;             // some process holds the journal's lock
-  bool clean = false;             // it was shut down properly
-  std::int64_t started_ns = 0;    // wall clock
-  std::int64_t last_sign_ns = 0;  // the latest thing known to have happened: a tick, a record, a scope
+  bool alive = false;           // some process holds the journal's lock
+  bool clean = false;           // it was shut down properly
+  std::int64_t started_ns = 0;  // wall clock
+  std::int64_t last_sign_ns =
+      0;  // the latest thing known to have happened: a tick, a record, a scope
   std::uint64_t lost_records = 0;
   std::vector<OpenScopeView> open;  // by lane, outermost first; the session first of all
   model::Batch records;             // closed but not yet in the spool, by the time they ended
   std::uint64_t damaged = 0;        // records or chains that could not be read
 };
 
-// Reads; never writes, never locks out the owner. A file that is no journal, or one of another version,
-// is an error (EPROTO) whose text says which version it has and what to do.
+// Reads; never writes, never locks out the owner. A file that is no journal, or one of another
+// version, is an error (EPROTO) whose text says which version it has and what to do.
 base::Status inspect_journal(const std::string& path, JournalReport& out);
 
 struct Recovery {
@@ -55,9 +56,9 @@ struct Recovery {
   std::vector<std::string> problems;  // one line each, ending with what to do
 };
 
-// Moves every dead journal under `<output_dir>/live` into `<output_dir>/spool`, each exactly once, also
-// if this process is killed half-way or several processes try at the same time. An open scope becomes a
-// span that ends at the last sign of life with the attribute sonde.closed_by = "death".
+// Moves every dead journal under `<output_dir>/live` into `<output_dir>/spool`, each exactly once,
+// also if this process is killed half-way or several processes try at the same time. An open scope
+// becomes a span that ends at the last sign of life with the attribute sonde.closed_by = "death".
 Recovery recover_directory(const std::string& output_dir);
 
 }  // namespace sonde::spool

@@ -1,6 +1,6 @@
-// Which marks belong to which span that is still open, until its record comes along. Bounded: a span
-// lists its newest kMaxListed marks (each mark names its span anyway), and lists of spans that never
-// come (their record was dropped) are forgotten when there are too many.
+// Which marks belong to which span that is still open, until its record comes along. Bounded: a
+// span lists its newest kMaxListed marks (each mark names its span anyway), and lists of spans that
+// never come (their record was dropped) are forgotten when there are too many.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class MarkLists {
   std::uint32_t take(std::uint64_t span, const base::Id& key, std::vector<base::Id>& out);
 
  private:
-  // A span's marks nearly always come right before its own record, so the newest list is kept apart and
-  // found without hashing.
+  // A span's marks nearly always come right before its own record, so the newest list is kept apart
+  // and found without hashing.
   struct List {
     std::uint64_t span = 0;
     std::uint64_t first = 0;

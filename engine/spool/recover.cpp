@@ -1,7 +1,8 @@
-// Moving what a dead process left into the spool, exactly once. Each batch is announced in the journal
-// before its file is written (Header::pending): whoever finds an announcement looks whether the file is
-// there, and so knows whether the batch has to be written again. The announcement of the last batch,
-// the one with the open scopes, is 2: with that file in place only the journal is left to remove.
+// Moving what a dead process left into the spool, exactly once. Each batch is announced in the
+// journal before its file is written (Header::pending): whoever finds an announcement looks whether
+// the file is there, and so knows whether the batch has to be written again. The announcement of
+// the last batch, the one with the open scopes, is 2: with that file in place only the journal is
+// left to remove.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ constexpr std::size_t kRecordsPerBatch = 32 * 1024;
 
 class Recoverer {
  public:
-  Recoverer(JournalFile& file, Directory& spool, Recovery& result) : file_(file), spool_(spool), result_(result), reader_(file.view()) {}
+  Recoverer(JournalFile& file, Directory& spool, Recovery& result)
+      : file_(file), spool_(spool), result_(result), reader_(file.view()) {}
 
   base::Status run() {
     const std::vector<record::Lane*> lanes = file_.lanes();
@@ -31,7 +33,8 @@ class Recoverer {
     for (bool more = true; more;) {
       more = false;
       for (record::Lane* lane : lanes) {
-        const std::size_t room = kRecordsPerBatch - std::min(kRecordsPerBatch, batch_.record_count());
+        const std::size_t room =
+            kRecordsPerBatch - std::min(kRecordsPerBatch, batch_.record_count());
         record::RingTail cursor = lane->tail;
         more = reader_.read(*lane, cursor, room, batch_, nullptr) || more;
         lane->pending_tail = cursor;
@@ -55,7 +58,8 @@ class Recoverer {
     describe(file_.view(), report);
     collect_open(file_.view(), reader_, report);
     last_sign_ = std::max(last_sign_, report.last_sign_ns);
-    for (const OpenScopeView& open : report.open) last_sign_ = std::max(last_sign_, open.span.start_ns);
+    for (const OpenScopeView& open : report.open)
+      last_sign_ = std::max(last_sign_, open.span.start_ns);
     // Innermost first, as they would have closed.
     for (auto it = report.open.rbegin(); it != report.open.rend(); ++it) {
       model::Span span = it->span;
@@ -64,7 +68,8 @@ class Recoverer {
       span.end_ns = last_sign_;
       // Those of its marks that were still in the journal; each mark names its span anyway.
       span.first_mark_id = static_cast<std::uint32_t>(batch_.mark_ids.size());
-      span.mark_id_count = reader_.mark_lists().take(it->sequence, file_.header().key, batch_.mark_ids);
+      span.mark_id_count =
+          reader_.mark_lists().take(it->sequence, file_.header().key, batch_.mark_ids);
       batch_.spans.push_back(span);
     }
     return report.open.size();
@@ -111,7 +116,8 @@ void recover_one(const std::string& path, Directory& spool, Recovery& result) {
     return;
   }
   if (::unlink(path.c_str()) != 0) {
-    result.problems.push_back("cannot remove " + path + ": " + std::strerror(errno) + "; its records are in the spool, remove it by hand");
+    result.problems.push_back("cannot remove " + path + ": " + std::strerror(errno) +
+                              "; its records are in the spool, remove it by hand");
   }
   ++result.journals;
 }
@@ -124,7 +130,9 @@ void remove_unborn(const std::string& live) {
   for (const std::string& name : names) {
     const std::string path = base::join_path(live, name);
     struct stat info;
-    if (::stat(path.c_str(), &info) != 0 || base::wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec < kStaleSeconds) continue;
+    if (::stat(path.c_str(), &info) != 0 ||
+        base::wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec < kStaleSeconds)
+      continue;
     ::unlink(path.c_str());
   }
 }

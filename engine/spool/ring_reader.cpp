@@ -21,7 +21,8 @@ using record::SpanRecord;
 
 std::string_view JournalView::name(std::uint32_t id) const {
   const std::size_t offset = std::size_t{id} * 8;
-  const std::size_t used = std::min<std::size_t>(header().names_used.load(std::memory_order_acquire), record::kNamesBytes);
+  const std::size_t used = std::min<std::size_t>(
+      header().names_used.load(std::memory_order_acquire), record::kNamesBytes);
   if (id == 0 || offset + sizeof(std::uint32_t) > used) return {};
   const char* entry = reinterpret_cast<const char*>(base) + record::kNamesOffset + offset;
   std::uint32_t length;
@@ -31,7 +32,8 @@ std::string_view JournalView::name(std::uint32_t id) const {
 }
 
 std::vector<const Lane*> JournalView::lanes() const {
-  std::vector<std::pair<std::uint32_t, const Lane*>> found;  // numbers copied: the memory may change while we sort
+  std::vector<std::pair<std::uint32_t, const Lane*>>
+      found;  // numbers copied: the memory may change while we sort
   for (std::uint32_t i = 1; i < blocks; ++i) {
     const BlockHeader* header = block(i);
     if (header->type.load(std::memory_order_acquire) != BlockType::kLanes) continue;
@@ -69,7 +71,9 @@ std::string_view closed_by_text(record::ClosedBy how) {
 
 }  // namespace
 
-std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given, bool has_data_load, std::uint64_t data_load_ns, record::ClosedBy closed_by) {
+std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
+                            bool has_data_load, std::uint64_t data_load_ns,
+                            record::ClosedBy closed_by) {
   const std::string_view how = closed_by_text(closed_by);
   if (!has_data_load && how.empty()) {
     if (given.empty()) return fixed;
@@ -106,12 +110,14 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   return {start, static_cast<std::size_t>(at - start)};
 }
 
-void RingReader::add_span(const SpanRecord& record, const char* text, std::uint64_t thread_id, model::Batch& out) {
+void RingReader::add_span(const SpanRecord& record, const char* text, std::uint64_t thread_id,
+                          model::Batch& out) {
   const record::Header& head = view_.header();
   model::Span& span = out.spans.emplace_back();
   span.id = base::make_id(head.key, record.sequence);
   span.parent_id = base::make_id(head.key, record.parent);
-  span.name = record.name != 0 ? view_.name(record.name) : out.arena.copy({text, record.name_length});
+  span.name =
+      record.name != 0 ? view_.name(record.name) : out.arena.copy({text, record.name_length});
   if ((record.flags & record::kHasIndex) != 0) span.index = record.index;
   span.start_ns = base::to_wall_ns(head.anchor, record.start_ns);
   span.end_ns = span.start_ns + static_cast<std::int64_t>(record.end_ns - record.start_ns);
@@ -119,8 +125,11 @@ void RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;
   const bool has_data_load = (record.flags & record::kHasDataLoad) != 0;
-  if ((record.attrs_length | record.static_attrs) != 0 || has_data_load || record.closed_by != record::ClosedBy::kSelf) {
-    span.attrs = join_attrs(out.arena, view_.name(record.static_attrs), {text + record.name_length, record.attrs_length}, has_data_load, record.aux, record.closed_by);
+  if ((record.attrs_length | record.static_attrs) != 0 || has_data_load ||
+      record.closed_by != record::ClosedBy::kSelf) {
+    span.attrs = join_attrs(out.arena, view_.name(record.static_attrs),
+                            {text + record.name_length, record.attrs_length}, has_data_load,
+                            record.aux, record.closed_by);
   }
   span.first_mark_id = static_cast<std::uint32_t>(out.mark_ids.size());
   span.mark_id_count = marks_.take(record.sequence, head.key, out.mark_ids);
@@ -131,11 +140,13 @@ void RingReader::add_mark(const MarkRecord& record, const char* text, model::Bat
   model::Mark& mark = out.marks.emplace_back();
   mark.id = base::make_id(head.key, record.sequence);
   mark.span_id = base::make_id(head.key, record.span);
-  mark.name = record.name != 0 ? view_.name(record.name) : out.arena.copy({text, record.name_length});
+  mark.name =
+      record.name != 0 ? view_.name(record.name) : out.arena.copy({text, record.name_length});
   mark.ts_ns = base::to_wall_ns(head.anchor, record.ts_ns);
   mark.summary = record.summary != 0;
   const char* value = text + record.name_length;
-  if (record.attrs_length != 0) mark.attrs = out.arena.copy({value + record.text_length, record.attrs_length});
+  if (record.attrs_length != 0)
+    mark.attrs = out.arena.copy({value + record.text_length, record.attrs_length});
   switch (record.type) {
     case record::MarkType::kFloat:
       mark.real = record.value.real;
@@ -161,13 +172,15 @@ void RingReader::add_mark(const MarkRecord& record, const char* text, model::Bat
 }
 
 // Slots that the record at `slot` takes, 0 if it is not one. `room` is what the block still has.
-std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id, model::Batch& out) {
+std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
+                                 std::uint64_t& thread_id, model::Batch& out) {
   const char* text = reinterpret_cast<const char*>(slot + kSlotBytes);
   switch (static_cast<RecordKind>(*slot)) {
     case RecordKind::kSpan: {
       SpanRecord record;
       std::memcpy(static_cast<void*>(&record), slot, sizeof record);
-      const std::uint32_t slots = 1 + record::text_slots(std::size_t{record.name_length} + record.attrs_length);
+      const std::uint32_t slots =
+          1 + record::text_slots(std::size_t{record.name_length} + record.attrs_length);
       if (slots > room) return 0;
       add_span(record, text, thread_id, out);
       return slots;
@@ -175,7 +188,8 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room, std:
     case RecordKind::kMark: {
       MarkRecord record;
       std::memcpy(static_cast<void*>(&record), slot, sizeof record);
-      const std::uint32_t slots = 1 + record::text_slots(std::size_t{record.name_length} + record.text_length + record.attrs_length);
+      const std::uint32_t slots = 1 + record::text_slots(std::size_t{record.name_length} +
+                                                         record.text_length + record.attrs_length);
       if (slots > room) return 0;
       add_mark(record, text, out);
       return slots;
@@ -198,7 +212,8 @@ bool RingReader::lose_rest(record::RingTail& cursor, std::uint64_t head) {
   return false;
 }
 
-bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished,
+bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t limit,
+                      model::Batch& out, std::vector<std::uint32_t>* finished,
                       std::uint64_t until) {
   const std::uint64_t head = std::min(lane.head.load(std::memory_order_acquire), until);
   if (cursor.block == 0) cursor.block = lane.first_block.load(std::memory_order_acquire);
@@ -207,23 +222,27 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
   while (cursor.position < head) {
     if (out.record_count() >= full) return true;
     const BlockHeader* block = view_.block(cursor.block);
-    // A block that is gone (it was in memory only) or that speaks of other positions ends the ring here.
-    if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing || cursor.position < block->base ||
-        cursor.position - block->base > kSlotsPerBlock) {
+    // A block that is gone (it was in memory only) or that speaks of other positions ends the ring
+    // here.
+    if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing ||
+        cursor.position < block->base || cursor.position - block->base > kSlotsPerBlock) {
       return lose_rest(cursor, head);
     }
     const std::uint32_t next = block->next.load(std::memory_order_acquire);
     const std::uint64_t end = next != 0 ? std::min(head, block->end) : head;
     if (cursor.position >= end) {
-      if (next == 0 || ++hops > view_.blocks) return lose_rest(cursor, head);  // nowhere to go, or in a circle
+      if (next == 0 || ++hops > view_.blocks)
+        return lose_rest(cursor, head);  // nowhere to go, or in a circle
       if (finished != nullptr) finished->push_back(cursor.block);
       cursor.block = next;
       continue;
     }
     const auto offset = static_cast<std::uint32_t>(cursor.position - block->base);
-    const auto room = static_cast<std::uint32_t>(std::min<std::uint64_t>(kSlotsPerBlock - offset, end - cursor.position));
+    const auto room = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(kSlotsPerBlock - offset, end - cursor.position));
     if (room == 0) return lose_rest(cursor, head);
-    const std::byte* slot = reinterpret_cast<const std::byte*>(block) + (1 + std::size_t{offset}) * kSlotBytes;
+    const std::byte* slot =
+        reinterpret_cast<const std::byte*>(block) + (1 + std::size_t{offset}) * kSlotBytes;
     const std::uint32_t slots = decode(slot, room, cursor.thread_id, out);
     if (slots == 0) ++damaged_;
     cursor.position += slots == 0 ? 1 : slots;
@@ -231,21 +250,26 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
   return false;
 }
 
-model::Span RingReader::open_span(const record::OpenScope& scope, std::string_view text, std::uint64_t thread_id, base::Arena& arena) const {
+model::Span RingReader::open_span(const record::OpenScope& scope, std::string_view text,
+                                  std::uint64_t thread_id, base::Arena& arena) const {
   const record::Header& head = view_.header();
   model::Span span;
   span.id = base::make_id(head.key, scope.sequence);
   span.parent_id = base::make_id(head.key, scope.parent);
   const std::size_t name_length = std::min<std::size_t>(scope.name_length, text.size());
-  const std::size_t attrs_length = std::min<std::size_t>(scope.attrs_length, text.size() - name_length);
-  span.name = scope.name != 0 ? arena.copy(view_.name(scope.name)) : arena.copy(text.substr(0, name_length));
+  const std::size_t attrs_length =
+      std::min<std::size_t>(scope.attrs_length, text.size() - name_length);
+  span.name = scope.name != 0 ? arena.copy(view_.name(scope.name))
+                              : arena.copy(text.substr(0, name_length));
   const std::uint8_t flags = scope.flags.load(std::memory_order_relaxed);
   if ((flags & record::kHasIndex) != 0) span.index = scope.index;
   span.start_ns = base::to_wall_ns(head.anchor, scope.start_ns);
   span.thread_id = thread_id;
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;
-  span.attrs = arena.copy(join_attrs(arena, view_.name(scope.static_attrs), text.substr(name_length, attrs_length), (flags & record::kHasDataLoad) != 0, scope.aux, record::ClosedBy::kSelf));
+  span.attrs = arena.copy(
+      join_attrs(arena, view_.name(scope.static_attrs), text.substr(name_length, attrs_length),
+                 (flags & record::kHasDataLoad) != 0, scope.aux, record::ClosedBy::kSelf));
   return span;
 }
 

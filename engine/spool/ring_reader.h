@@ -1,5 +1,6 @@
-// Turns the records of a journal's rings into trace values: for the drain thread of a running session
-// and for the journal a dead process left. Trusts nothing it reads: every offset and length is checked.
+// Turns the records of a journal's rings into trace values: for the drain thread of a running
+// session and for the journal a dead process left. Trusts nothing it reads: every offset and length
+// is checked.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ struct JournalView {
   const record::Header& header() const { return *reinterpret_cast<const record::Header*>(base); }
   const record::BlockHeader* block(std::uint32_t number) const {
     if (number == 0 || number >= blocks) return nullptr;
-    return reinterpret_cast<const record::BlockHeader*>(base + record::kBlocksOffset + std::size_t{number} * record::kBlockBytes);
+    return reinterpret_cast<const record::BlockHeader*>(base + record::kBlocksOffset +
+                                                        std::size_t{number} * record::kBlockBytes);
   }
   // The text of an interned name, "" for an id that is none.
   std::string_view name(std::uint32_t id) const;
@@ -31,14 +33,16 @@ class RingReader {
  public:
   explicit RingReader(JournalView view) : view_(view) {}
 
-  // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from position `until`
-  // on, and moves the cursor. Blocks that were read to their end are appended to `finished`. True when the limit
-  // ended it.
-  bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit, model::Batch& out, std::vector<std::uint32_t>* finished,
+  // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from
+  // position `until` on, and moves the cursor. Blocks that were read to their end are appended to
+  // `finished`. True when the limit ended it.
+  bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit,
+            model::Batch& out, std::vector<std::uint32_t>* finished,
             std::uint64_t until = ~std::uint64_t{0});
 
   // A scope that is open, as a span; text is copied into the arena.
-  model::Span open_span(const record::OpenScope& scope, std::string_view text, std::uint64_t thread_id, base::Arena& arena) const;
+  model::Span open_span(const record::OpenScope& scope, std::string_view text,
+                        std::uint64_t thread_id, base::Arena& arena) const;
 
   MarkLists& mark_lists() { return marks_; }
   std::uint64_t damaged() const { return damaged_; }
@@ -50,8 +54,10 @@ class RingReader {
 
  private:
   bool lose_rest(record::RingTail& cursor, std::uint64_t head);
-  std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id, model::Batch& out);
-  void add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id, model::Batch& out);
+  std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
+                       model::Batch& out);
+  void add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id,
+                model::Batch& out);
   void add_mark(const record::MarkRecord& record, const char* text, model::Batch& out);
 
   JournalView view_;
@@ -60,6 +66,8 @@ class RingReader {
 };
 
 // The attribute text of a span: its parts joined, with what the record itself knows.
-std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given, bool has_data_load, std::uint64_t data_load_ns, record::ClosedBy closed_by);
+std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
+                            bool has_data_load, std::uint64_t data_load_ns,
+                            record::ClosedBy closed_by);
 
 }  // namespace sonde::spool

@@ -7,7 +7,8 @@ namespace sonde::native {
 namespace {
 
 constexpr int kMaxNesting = 16;
-constexpr std::size_t kMaxMembers = record::kMaxPayloadBytes * 3 / 4;  // the rest is for a name that is not interned
+constexpr std::size_t kMaxMembers =
+    record::kMaxPayloadBytes * 3 / 4;  // the rest is for a name that is not interned
 
 void encode_text(base::JsonWriter& out, PyObject* text) {
   if (!with_utf8(text, [&](std::string_view utf8) { out.string(utf8); })) {
@@ -99,7 +100,8 @@ void encode_value(base::JsonWriter& out, PyObject* value, int depth) noexcept {
   if (PyLong_Check(value)) return encode_int(out, value);
   if (PyFloat_Check(value)) return out.number(PyFloat_AS_DOUBLE(value));
   if (PyUnicode_Check(value)) return encode_text(out, value);
-  if (depth < kMaxNesting && (PyList_Check(value) || PyTuple_Check(value))) return encode_sequence(out, value, depth);
+  if (depth < kMaxNesting && (PyList_Check(value) || PyTuple_Check(value)))
+    return encode_sequence(out, value, depth);
   if (depth < kMaxNesting && PyDict_Check(value)) return encode_dict(out, value, depth);
   if (const Ref scalar = plain_scalar(value)) return encode_value(out, scalar.get(), kMaxNesting);
   encode_repr(out, value);

@@ -9,8 +9,7 @@ namespace sonde::native {
 namespace {
 
 struct Loop {
-  PyObject_HEAD
-  PyObject* iterable;
+  PyObject_HEAD PyObject* iterable;
   PyObject* iterator;  // nullptr before the first turn and after the last
   record::ScopeHandle handle;
   std::int64_t next_index;
@@ -29,7 +28,9 @@ void close_turn(Loop* self, record::ClosedBy closed_by) noexcept {
   const record::ScopeHandle handle = self->handle;
   self->handle = {};
   record::ThreadState& state = record::detail::t_state;
-  record::ThreadState* thread = state.lane != nullptr && state.generation == handle.generation ? &state : record::this_thread();
+  record::ThreadState* thread = state.lane != nullptr && state.generation == handle.generation
+                                    ? &state
+                                    : record::this_thread();
   if (thread == nullptr) return;
   record::close_scope(*thread, handle, {.closed_by = closed_by}, base::monotonic_ns());
   stack_changed(*thread, *handle.stack);
@@ -44,7 +45,8 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
   record::ScopeStart start;
   start.name = self->name;
   start.index = index;
-  start.flags = static_cast<std::uint8_t>(record::kHasIndex | (self->timed ? record::kHasDataLoad : 0));
+  start.flags =
+      static_cast<std::uint8_t>(record::kHasIndex | (self->timed ? record::kHasDataLoad : 0));
   start.aux = fetch_ns;
   self->handle = record::open_scope(*thread, *stack, start);
   stack_changed(*thread, *stack);
@@ -87,14 +89,16 @@ PyObject* loop_next(PyObject* object) {
 PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"iterable", nullptr};
   PyObject* iterable = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names), &iterable)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names), &iterable))
+    return nullptr;
   Loop* self = PyObject_GC_New(Loop, type);
   if (self == nullptr) return nullptr;
   self->iterable = Py_NewRef(iterable);
   self->iterator = nullptr;
   self->handle = {};
   self->next_index = 0;
-  self->name = type->tp_name[std::string_view("sonde._core.").size()] == 'e' ? g_epoch_name : g_batch_name;
+  self->name =
+      type->tp_name[std::string_view("sonde._core.").size()] == 'e' ? g_epoch_name : g_batch_name;
   self->started = self->timed = false;
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
@@ -132,8 +136,10 @@ Py_ssize_t loop_length(PyObject* self) { return PyObject_Size(as_loop(self)->ite
 
 PyObject* loop_length_hint(PyObject* self, PyObject*) {
   const Loop* loop = as_loop(self);
-  const Py_ssize_t hint = PyObject_LengthHint(loop->iterator != nullptr ? loop->iterator : loop->iterable, 0);
-  return hint < 0 ? nullptr : PyLong_FromSsize_t(loop->started && loop->iterator == nullptr ? 0 : hint);
+  const Py_ssize_t hint =
+      PyObject_LengthHint(loop->iterator != nullptr ? loop->iterator : loop->iterable, 0);
+  return hint < 0 ? nullptr
+                  : PyLong_FromSsize_t(loop->started && loop->iterator == nullptr ? 0 : hint);
 }
 
 PyMethodDef g_methods[] = {
@@ -165,8 +171,12 @@ PyTypeObject make_type(const char* name, const char* doc) {
   return type;
 }
 
-PyTypeObject g_epochs_type = make_type("sonde._core.epochs", "epochs(iterable)\n--\n\nYield every item unchanged, with an `epoch` scope around each turn.");
-PyTypeObject g_batches_type = make_type("sonde._core.batches", "batches(iterable)\n--\n\nYield every item unchanged, with a `batch` scope around each turn.");
+PyTypeObject g_epochs_type = make_type(
+    "sonde._core.epochs",
+    "epochs(iterable)\n--\n\nYield every item unchanged, with an `epoch` scope around each turn.");
+PyTypeObject g_batches_type = make_type(
+    "sonde._core.batches",
+    "batches(iterable)\n--\n\nYield every item unchanged, with a `batch` scope around each turn.");
 
 }  // namespace
 
@@ -174,8 +184,10 @@ bool add_loops(PyObject* module) {
   g_epoch_name = record::intern("epoch");
   g_batch_name = record::intern("batch");
   if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
-  return PyModule_AddObjectRef(module, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
-         PyModule_AddObjectRef(module, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;
+  return PyModule_AddObjectRef(module, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) ==
+             0 &&
+         PyModule_AddObjectRef(module, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) ==
+             0;
 }
 
 }  // namespace sonde::native

@@ -25,7 +25,8 @@ void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
   warn_user(
-      "mark buffer full: marks come faster than they are written, or nothing reads them because profile() was not called; the newest are "
+      "mark buffer full: marks come faster than they are written, or nothing reads them because "
+      "profile() was not called; the newest are "
       "dropped and counted, see mark_drop_count in health() of a session");
 }
 
@@ -64,12 +65,14 @@ bool set_value(record::MarkValue& mark, PyObject* value, Ref& held, bool convert
     PyErr_Clear();
     held = Ref(PyUnicode_AsEncodedString(value, "utf-8", "surrogatepass"));
     if (!held) return false;
-    mark.text = cut({PyBytes_AS_STRING(held.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(held.get()))});
+    mark.text = cut(
+        {PyBytes_AS_STRING(held.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(held.get()))});
     return true;
   }
   if (!converted) {
     if (Ref scalar = plain_scalar(value)) {
-      if (!PyUnicode_Check(scalar.get()) && !PyLong_Check(scalar.get())) return set_value(mark, scalar.get(), held, true);
+      if (!PyUnicode_Check(scalar.get()) && !PyLong_Check(scalar.get()))
+        return set_value(mark, scalar.get(), held, true);
       Ref inner;
       if (!set_value(mark, scalar.get(), inner, true)) return false;
       // Text points into the scalar or into what was made of it.
@@ -77,7 +80,10 @@ bool set_value(record::MarkValue& mark, PyObject* value, Ref& held, bool convert
       return true;
     }
   }
-  PyErr_Format(PyExc_TypeError, "mark() value must be a float, int, str, or bool (or a numpy or torch scalar), not %.100s", Py_TYPE(value)->tp_name);
+  PyErr_Format(
+      PyExc_TypeError,
+      "mark() value must be a float, int, str, or bool (or a numpy or torch scalar), not %.100s",
+      Py_TYPE(value)->tp_name);
   return false;
 }
 
@@ -91,7 +97,8 @@ bool set_kind(record::MarkValue& mark, PyObject* kind) {
 }
 
 // Cold: keywords. Sorts name, value, kind and attributes apart.
-bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyObject** value, PyObject** kind, Ref& attrs) {
+bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyObject** value,
+                   PyObject** kind, Ref& attrs) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
     PyObject** target = PyUnicode_CompareWithASCIIString(key, "kind") == 0    ? kind
@@ -113,7 +120,8 @@ bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyO
 }
 
 void write(record::ThreadState& thread, record::Lane& stack, const record::MarkValue& mark) {
-  if (record::write_mark(thread, stack, mark) == 0) [[unlikely]] warn_full();
+  if (record::write_mark(thread, stack, mark) == 0) [[unlikely]]
+    warn_full();
 }
 
 PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
@@ -125,9 +133,11 @@ PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
     PyErr_Format(PyExc_TypeError, "mark() takes 2 positional arguments but %zd were given", count);
     return nullptr;
   }
-  if (keys != nullptr && !take_keywords(args + count, keys, &name, &value, &kind, attrs)) return nullptr;
+  if (keys != nullptr && !take_keywords(args + count, keys, &name, &value, &kind, attrs))
+    return nullptr;
   if (name == nullptr || value == nullptr) {
-    PyErr_SetString(PyExc_TypeError, name == nullptr ? "mark() missing required argument: 'name'" : "mark() missing required argument: 'value'");
+    PyErr_SetString(PyExc_TypeError, name == nullptr ? "mark() missing required argument: 'name'"
+                                                     : "mark() missing required argument: 'value'");
     return nullptr;
   }
   record::ThreadState* thread = record::this_thread();
@@ -161,18 +171,24 @@ PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
 }
 
 PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keys) {
-  if (keys != nullptr || count != 2 || !PyFloat_CheckExact(args[1]) || !PyUnicode_CheckExact(args[0])) return mark_any(args, count, keys);
+  if (keys != nullptr || count != 2 || !PyFloat_CheckExact(args[1]) ||
+      !PyUnicode_CheckExact(args[0]))
+    return mark_any(args, count, keys);
   record::ThreadState* thread = record::this_thread();
   if (thread == nullptr) Py_RETURN_NONE;
   const std::uint32_t name = name_id(args[0]);
   record::Lane* stack = current_stack(*thread);
-  if (name == 0 || stack == nullptr) [[unlikely]] return mark_any(args, count, keys);
-  if (!record::write_float(*thread, *stack, name, PyFloat_AS_DOUBLE(args[1]))) [[unlikely]] warn_full();
+  if (name == 0 || stack == nullptr) [[unlikely]]
+    return mark_any(args, count, keys);
+  if (!record::write_float(*thread, *stack, name, PyFloat_AS_DOUBLE(args[1]))) [[unlikely]]
+    warn_full();
   Py_RETURN_NONE;
 }
 
-PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(mark)), METH_FASTCALL | METH_KEYWORDS,
-                      "mark(name, value, *, kind='point', **attrs)\n--\n\nAttach a value to the innermost open scope."};
+PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(mark)),
+                      METH_FASTCALL | METH_KEYWORDS,
+                      "mark(name, value, *, kind='point', **attrs)\n--\n\nAttach a value to the "
+                      "innermost open scope."};
 
 }  // namespace
 

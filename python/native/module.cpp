@@ -8,7 +8,8 @@ NB_MODULE(_core, module) {
   module.doc() = "The engine: recording, session, read-back.";
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
-  if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw)) throw nanobind::python_error();
+  if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw))
+    throw nanobind::python_error();
   add_session(module);
   add_trace(module);
 }

@@ -19,8 +19,10 @@ std::uint32_t intern_slow(PyObject* text) noexcept;
 // `text` is a str. By identity first: a literal is the same object each time around the loop.
 inline std::uint32_t name_id(PyObject* text) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(text);
-  const detail::CachedName& cached = detail::g_names[(address >> 4 ^ address >> 14) % detail::kCacheSize];
-  if (cached.text == text) [[likely]] return cached.id;
+  const detail::CachedName& cached =
+      detail::g_names[(address >> 4 ^ address >> 14) % detail::kCacheSize];
+  if (cached.text == text) [[likely]]
+    return cached.id;
   return detail::intern_slow(text);
 }
 

@@ -42,7 +42,8 @@ inline PyThreadState* current_thread_state() noexcept {
 #endif
 }
 
-// Calls `work` on a string's UTF-8, also where it holds lone surrogates. False with an exception set.
+// Calls `work` on a string's UTF-8, also where it holds lone surrogates. False with an exception
+// set.
 template <typename Work>
 bool with_utf8(PyObject* text, Work work) {
   Py_ssize_t length = 0;
@@ -53,7 +54,8 @@ bool with_utf8(PyObject* text, Work work) {
   PyErr_Clear();
   const Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"));
   if (!bytes) return false;
-  work(std::string_view(PyBytes_AS_STRING(bytes.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))));
+  work(std::string_view(PyBytes_AS_STRING(bytes.get()),
+                        static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))));
   return true;
 }
 

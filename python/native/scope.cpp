@@ -22,8 +22,7 @@ struct OuterEntry {
 };
 
 struct Scope {
-  PyObject_HEAD
-  vectorcallfunc call;  // see Doorway
+  PyObject_HEAD vectorcallfunc call;  // see Doorway
   PyObject* name;
   PyObject* attrs;  // dict, or nullptr while nobody asked for it
   record::ScopeHandle handle;
@@ -63,7 +62,8 @@ bool set_index(Scope* self, PyObject* index) {
   self->index = 0;
   if (!self->has_index) return true;
   if (!PyIndex_Check(index)) {
-    PyErr_Format(PyExc_TypeError, "scope() index must be an int or None, not %.100s", Py_TYPE(index)->tp_name);
+    PyErr_Format(PyExc_TypeError, "scope() index must be an int or None, not %.100s",
+                 Py_TYPE(index)->tp_name);
     return false;
   }
   const Ref number(PyNumber_Index(index));
@@ -73,7 +73,8 @@ bool set_index(Scope* self, PyObject* index) {
 }
 
 // Keyword arguments: `name` and `index` are ours, everything else is an attribute.
-bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObject** name, PyObject** index) {
+bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObject** name,
+                   PyObject** index) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
     PyObject** target = PyUnicode_CompareWithASCIIString(key, "index") == 0  ? index
@@ -95,7 +96,8 @@ bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObjec
 
 bool fill(Scope* self, PyObject* const* args, Py_ssize_t count, PyObject* keys) {
   if (count > 2) {
-    PyErr_Format(PyExc_TypeError, "scope() takes at most 2 positional arguments (%zd given)", count);
+    PyErr_Format(PyExc_TypeError, "scope() takes at most 2 positional arguments (%zd given)",
+                 count);
     return false;
   }
   PyObject* name = count > 0 ? args[0] : nullptr;
@@ -180,7 +182,8 @@ void scope_dealloc(PyObject* object) {
 }
 
 // Cold: attributes, a name that is not interned, a scope that is entered again.
-record::ScopeHandle open_with_text(Scope* self, record::ThreadState& thread, record::Lane& stack, record::ScopeStart start) {
+record::ScopeHandle open_with_text(Scope* self, record::ThreadState& thread, record::Lane& stack,
+                                   record::ScopeStart start) {
   base::JsonWriter attrs;
   if (self->attrs != nullptr) encode_members(attrs, self->attrs);
   start.attrs = attrs.view();
@@ -200,7 +203,9 @@ thread_local bool t_depth_warned = false;
 PyObject* refuse_enter() {
   if (!t_depth_warned) {
     t_depth_warned = true;
-    warn_user("more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not recorded; is a scope never closed?");
+    warn_user(
+        "more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not recorded; is "
+        "a scope never closed?");
   }
   Py_RETURN_NONE;
 }
@@ -219,9 +224,11 @@ PyObject* scope_enter(PyObject* object) {
   start.index = self->index;
   start.flags = self->has_index ? record::kHasIndex : 0;
   const bool plain = self->attrs == nullptr && start.name != 0;
-  self->handle = plain ? record::open_scope(*thread, *stack, start) : open_with_text(self, *thread, *stack, start);
+  self->handle = plain ? record::open_scope(*thread, *stack, start)
+                       : open_with_text(self, *thread, *stack, start);
   self->entered = true;
-  if (!self->handle) [[unlikely]] return refuse_enter();
+  if (!self->handle) [[unlikely]]
+    return refuse_enter();
   const record::OpenScope& slot = stack->stack[self->handle.slot];
   self->sequence = self->handle.sequence;
   self->parent = slot.parent;
@@ -235,7 +242,8 @@ PyObject* scope_enter(PyObject* object) {
 // The thread a close is recorded on: this one, even where the gate is closed by now.
 record::ThreadState* closing_thread(const record::ScopeHandle& handle) noexcept {
   record::ThreadState& state = record::detail::t_state;
-  if (state.lane != nullptr && state.generation == handle.generation) [[likely]] return &state;
+  if (state.lane != nullptr && state.generation == handle.generation) [[likely]]
+    return &state;
   return record::this_thread();
 }
 
@@ -274,7 +282,8 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
 
 PyObject* scope_exit(PyObject* object) {
   Scope* self = as_scope(object);
-  if (self->entered) [[likely]] close_now(self, record::ClosedBy::kSelf);
+  if (self->entered) [[likely]]
+    close_now(self, record::ClosedBy::kSelf);
   Py_RETURN_NONE;
 }
 
@@ -292,11 +301,19 @@ PyObject* wall_time(std::uint32_t era, std::uint64_t monotonic) {
   return PyLong_FromLongLong(base::to_wall_ns(era_anchor(era), monotonic));
 }
 
-PyObject* get_id(PyObject* self, void*) { return optional_id(as_scope(self)->era, as_scope(self)->sequence); }
-PyObject* get_parent(PyObject* self, void*) { return optional_id(as_scope(self)->era, as_scope(self)->parent); }
+PyObject* get_id(PyObject* self, void*) {
+  return optional_id(as_scope(self)->era, as_scope(self)->sequence);
+}
+PyObject* get_parent(PyObject* self, void*) {
+  return optional_id(as_scope(self)->era, as_scope(self)->parent);
+}
 PyObject* get_name(PyObject* self, void*) { return Py_NewRef(as_scope(self)->name); }
-PyObject* get_start(PyObject* self, void*) { return wall_time(as_scope(self)->era, as_scope(self)->start_ns); }
-PyObject* get_end(PyObject* self, void*) { return wall_time(as_scope(self)->era, as_scope(self)->end_ns); }
+PyObject* get_start(PyObject* self, void*) {
+  return wall_time(as_scope(self)->era, as_scope(self)->start_ns);
+}
+PyObject* get_end(PyObject* self, void*) {
+  return wall_time(as_scope(self)->era, as_scope(self)->end_ns);
+}
 PyObject* get_none(PyObject*, void*) { Py_RETURN_NONE; }
 
 PyObject* get_index(PyObject* self, void*) {
@@ -316,11 +333,16 @@ PyObject* get_attrs(PyObject* object, void*) {
 
 PyObject* get_thread(PyObject* self, void*) {
   const record::ScopeHandle& handle = as_scope(self)->handle;
-  return PyLong_FromUnsignedLong(handle ? static_cast<unsigned long>(handle.stack->thread_id) : PyThread_get_thread_ident());
+  return PyLong_FromUnsignedLong(handle ? static_cast<unsigned long>(handle.stack->thread_id)
+                                        : PyThread_get_thread_ident());
 }
 
-PyObject* get_pid(PyObject*, void*) { return PyLong_FromLong(static_cast<long>(record::Journal::instance().header().pid)); }
-PyObject* get_rank(PyObject*, void*) { return PyLong_FromLong(record::Journal::instance().header().rank); }
+PyObject* get_pid(PyObject*, void*) {
+  return PyLong_FromLong(static_cast<long>(record::Journal::instance().header().pid));
+}
+PyObject* get_rank(PyObject*, void*) {
+  return PyLong_FromLong(record::Journal::instance().header().rank);
+}
 
 PyObject* get_marks(PyObject* self, void*) {
   const Scope* scope = as_scope(self);
@@ -329,15 +351,17 @@ PyObject* get_marks(PyObject* self, void*) {
 
 PyObject* scope_repr(PyObject* self) {
   const Scope* scope = as_scope(self);
-  return PyUnicode_FromFormat("<scope %R%s>", scope->name, scope->entered ? ", open" : scope->end_ns != 0 ? ", closed" : "");
+  return PyUnicode_FromFormat("<scope %R%s>", scope->name,
+                              scope->entered       ? ", open"
+                              : scope->end_ns != 0 ? ", closed"
+                                                   : "");
 }
 
-// `with` binds __enter__ and __exit__ for every use, and a bound method costs an allocation each. So the
-// two are descriptors that hand out the scope itself, which is callable: without arguments it enters,
-// with the three of __exit__ it exits. Looked up on the class they hand out themselves.
+// `with` binds __enter__ and __exit__ for every use, and a bound method costs an allocation each.
+// So the two are descriptors that hand out the scope itself, which is callable: without arguments
+// it enters, with the three of __exit__ it exits. Looked up on the class they hand out themselves.
 struct Doorway {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   bool exit;
 };
 
@@ -346,7 +370,8 @@ PyObject* pass(PyObject* scope, bool exit) { return exit ? scope_exit(scope) : s
 PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyObject* keys) {
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   if ((count != 0 && count != 3) || keys != nullptr) [[unlikely]] {
-    PyErr_SetString(PyExc_TypeError, "a scope is a context manager: use `with scope(...):`, it is no decorator");
+    PyErr_SetString(PyExc_TypeError,
+                    "a scope is a context manager: use `with scope(...):`, it is no decorator");
     return nullptr;
   }
   return pass(self, count == 3);
@@ -360,7 +385,9 @@ PyObject* call_doorway(PyObject* self, PyObject* const* args, std::size_t flagge
   return pass(args[0], reinterpret_cast<Doorway*>(self)->exit);
 }
 
-PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) { return Py_NewRef(scope != nullptr && scope != Py_None ? scope : self); }
+PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) {
+  return Py_NewRef(scope != nullptr && scope != Py_None ? scope : self);
+}
 
 PyTypeObject g_doorway_type = [] {
   PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -368,7 +395,8 @@ PyTypeObject g_doorway_type = [] {
   type.tp_basicsize = sizeof(Doorway);
   type.tp_vectorcall_offset = offsetof(Doorway, call);
   type.tp_call = PyVectorcall_Call;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   type.tp_descr_get = bind_doorway;
   return type;
 }();
@@ -396,7 +424,8 @@ PyGetSetDef g_fields[] = {
     {"thread_id", get_thread, nullptr, nullptr, nullptr},
     {"pid", get_pid, nullptr, nullptr, nullptr},
     {"rank", get_rank, nullptr, nullptr, nullptr},
-    {"marks", get_marks, nullptr, "Ids of the marks recorded on it so far (reading them flushes).", nullptr},
+    {"marks", get_marks, nullptr, "Ids of the marks recorded on it so far (reading them flushes).",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -409,7 +438,9 @@ PyTypeObject g_scope_type = [] {
   type.tp_vectorcall_offset = offsetof(Scope, call);
   type.tp_call = PyVectorcall_Call;
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  type.tp_doc = "scope(name, index=None, **attrs)\n--\n\nA region of the run: a context manager that records one span.";
+  type.tp_doc =
+      "scope(name, index=None, **attrs)\n--\n\nA region of the run: a context manager that records "
+      "one span.";
   type.tp_traverse = scope_traverse;
   type.tp_clear = scope_clear;
   type.tp_getset = g_fields;

@@ -1,4 +1,5 @@
-// start, stop, flush, counters: the engine's lifecycle, with the GIL where it has to be and nowhere else.
+// start, stop, flush, counters: the engine's lifecycle, with the GIL where it has to be and nowhere
+// else.
 #include "python/native/session.h"
 
 #include <nanobind/nanobind.h>
@@ -53,8 +54,9 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
     if (g_log_handler == nullptr) return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    const Ref done(PyObject_CallFunction(g_log_handler, "is#s#", level == base::LogLevel::kInfo ? 20 : 30, logger.data(),
-                                         static_cast<Py_ssize_t>(logger.size()), text.data(), static_cast<Py_ssize_t>(text.size())));
+    const Ref done(PyObject_CallFunction(
+        g_log_handler, "is#s#", level == base::LogLevel::kInfo ? 20 : 30, logger.data(),
+        static_cast<Py_ssize_t>(logger.size()), text.data(), static_cast<Py_ssize_t>(text.size())));
     if (!done) PyErr_Clear();
     PyErr_Restore(type, value, traceback);
   });
@@ -73,19 +75,23 @@ void say_callback_failed(const char* which) {
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
-  base::log_once(base::LogLevel::kWarning, "cirron.flush", which, std::string("the ") + which + " sink failed (" + what + "); it is called again with the next batch");
+  base::log_once(base::LogLevel::kWarning, "cirron.flush", which,
+                 std::string("the ") + which + " sink failed (" + what +
+                     "); it is called again with the next batch");
 }
 
 // A Python callable that the drain thread may own: released under the GIL.
 std::shared_ptr<PyObject> share(nb::object callable) {
-  return {callable.release().ptr(), [](PyObject* object) { with_gil([object] { Py_DECREF(object); }); }};
+  return {callable.release().ptr(),
+          [](PyObject* object) { with_gil([object] { Py_DECREF(object); }); }};
 }
 
 void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
   with_gil([&] {
     const Ref list(PyList_New(static_cast<Py_ssize_t>(lines.size())));
     for (std::size_t i = 0; list && i < lines.size(); ++i) {
-      PyObject* line = PyUnicode_DecodeUTF8(lines[i].data(), static_cast<Py_ssize_t>(lines[i].size()), "replace");
+      PyObject* line = PyUnicode_DecodeUTF8(lines[i].data(),
+                                            static_cast<Py_ssize_t>(lines[i].size()), "replace");
       if (line == nullptr) break;
       PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), line);
     }
@@ -96,14 +102,17 @@ void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
 
 void call_batch(PyObject* callable, std::string_view json) {
   with_gil([&] {
-    const Ref text(PyUnicode_DecodeUTF8(json.data(), static_cast<Py_ssize_t>(json.size()), "replace"));
+    const Ref text(
+        PyUnicode_DecodeUTF8(json.data(), static_cast<Py_ssize_t>(json.size()), "replace"));
     const Ref done(text ? PyObject_CallOneArg(callable, text.get()) : nullptr);
     if (!done) say_callback_failed("event stream");
   });
 }
 
-void start(std::optional<std::string> output_dir, bool spool, double flush_interval, std::uint64_t spool_max_bytes, std::uint32_t trace_max_spans,
-           std::int32_t rank, std::int32_t local_rank, std::int32_t world_size, nb::dict attrs, nb::object on_lines, nb::object on_batch) {
+void start(std::optional<std::string> output_dir, bool spool, double flush_interval,
+           std::uint64_t spool_max_bytes, std::uint32_t trace_max_spans, std::int32_t rank,
+           std::int32_t local_rank, std::int32_t world_size, nb::dict attrs, nb::object on_lines,
+           nb::object on_batch) {
   session::Options options;
   options.output_dir = output_dir.value_or("");
   options.spool = spool;
@@ -117,10 +126,15 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
   encode_members(members, attrs.ptr());
   options.attrs = members.str();
   if (!on_lines.is_none()) {
-    options.on_lines = [callable = share(std::move(on_lines))](const std::vector<std::string>& lines) { call_lines(callable.get(), lines); };
+    options.on_lines = [callable =
+                            share(std::move(on_lines))](const std::vector<std::string>& lines) {
+      call_lines(callable.get(), lines);
+    };
   }
   if (!on_batch.is_none()) {
-    options.on_batch = [callable = share(std::move(on_batch))](std::string_view json) { call_batch(callable.get(), json); };
+    options.on_batch = [callable = share(std::move(on_batch))](std::string_view json) {
+      call_batch(callable.get(), json);
+    };
   }
   session::Engine::instance().start(std::move(options));
 }
@@ -148,6 +162,7 @@ void set_recording(bool enabled) {
     record::open_gate();
   } else {
     record::close_gate();
+    session::Engine::instance().forget_trace();
   }
 }
 
@@ -169,7 +184,9 @@ nb::dict counters() {
   out["damaged_records"] = all.damaged_records;
   out["flushed_batches"] = all.flushed_batches;
   using Mode = session::Counters::Mode;
-  out["flush_mode"] = all.mode == Mode::kNormal ? "normal" : all.mode == Mode::kDegraded ? "degraded" : "stopped";
+  out["flush_mode"] = all.mode == Mode::kNormal     ? "normal"
+                      : all.mode == Mode::kDegraded ? "degraded"
+                                                    : "stopped";
   if (all.journal.empty()) {
     out["journal"] = nb::none();
   } else {
@@ -196,10 +213,13 @@ std::string encode_json(nb::handle value) {
 
 std::uint32_t current_era() noexcept { return static_cast<std::uint32_t>(g_past_eras.size()); }
 
-base::Id era_key(std::uint32_t era) noexcept { return era < g_past_eras.size() ? g_past_eras[era].key : record::Journal::instance().header().key; }
+base::Id era_key(std::uint32_t era) noexcept {
+  return era < g_past_eras.size() ? g_past_eras[era].key : record::Journal::instance().header().key;
+}
 
 base::ClockAnchor era_anchor(std::uint32_t era) noexcept {
-  return era < g_past_eras.size() ? g_past_eras[era].anchor : record::Journal::instance().header().anchor;
+  return era < g_past_eras.size() ? g_past_eras[era].anchor
+                                  : record::Journal::instance().header().anchor;
 }
 
 PyObject* mark_ids_of(const base::Id& span) {
@@ -210,22 +230,29 @@ PyObject* mark_ids_of(const base::Id& span) {
   for (std::size_t i = 0; list != nullptr && i < ids.size(); ++i) {
     char text[32];
     base::write_hex(ids[i], text);
-    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), PyUnicode_FromStringAndSize(text, sizeof text));
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
+                    PyUnicode_FromStringAndSize(text, sizeof text));
   }
   return list;
 }
 
 void add_session(nb::module_& module) {
-  module.def("start", &start, nb::kw_only(), nb::arg("output_dir").none(), nb::arg("spool"), nb::arg("flush_interval"), nb::arg("spool_max_bytes"),
-             nb::arg("trace_max_spans"), nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("attrs"), nb::arg("on_lines").none(),
-             nb::arg("on_batch").none(), "Open the session and start the drain thread.");
+  module.def("start", &start, nb::kw_only(), nb::arg("output_dir").none(), nb::arg("spool"),
+             nb::arg("flush_interval"), nb::arg("spool_max_bytes"), nb::arg("trace_max_spans"),
+             nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("attrs"),
+             nb::arg("on_lines").none(), nb::arg("on_batch").none(),
+             "Open the session and start the drain thread.");
   module.def("stop", &stop, "Close every scope, write everything, end the session.");
   module.def("flush", &flush, "Return when everything recorded so far has gone through the sinks.");
-  module.def("active", [] { return session::Engine::instance().active(); }, "Whether a session is open.");
-  module.def("set_recording", &set_recording, nb::arg("enabled"), "False: scopes and marks record nothing.");
+  module.def(
+      "active", [] { return session::Engine::instance().active(); }, "Whether a session is open.");
+  module.def("set_recording", &set_recording, nb::arg("enabled"),
+             "False: scopes and marks record nothing.");
   module.def("counters", &counters, "Losses, sizes and states.");
-  module.def("set_log_handler", &set_log_handler, nb::arg("handler").none(), "Where the engine's own messages go: handler(level, logger, text).");
-  module.def("encode_json", &encode_json, nb::arg("value"), "A value as the spool writes it; its repr where JSON has no form for it.");
+  module.def("set_log_handler", &set_log_handler, nb::arg("handler").none(),
+             "Where the engine's own messages go: handler(level, logger, text).");
+  module.def("encode_json", &encode_json, nb::arg("value").none(),
+             "A value as the spool writes it; its repr where JSON has no form for it.");
 }
 
 }  // namespace sonde::native

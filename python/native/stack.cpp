@@ -6,12 +6,11 @@ namespace sonde::native {
 
 namespace {
 
-// The value of our context variable: a task's stack and the scope that was innermost when the value was
-// set. A new task copies the context of its maker, and with it this value: so it knows the scope it was
-// made in, and that the stack is not its own (the stack belongs to another context).
+// The value of our context variable: a task's stack and the scope that was innermost when the value
+// was set. A new task copies the context of its maker, and with it this value: so it knows the
+// scope it was made in, and that the stack is not its own (the stack belongs to another context).
 struct StackToken {
-  PyObject_HEAD
-  struct SharedStack* stack;
+  PyObject_HEAD struct SharedStack* stack;
   std::uint64_t innermost;
 };
 

@@ -1,4 +1,5 @@
-// Which stack of open scopes the running code belongs to: its thread's, or, inside asyncio, its task's.
+// Which stack of open scopes the running code belongs to: its thread's, or, inside asyncio, its
+// task's.
 #pragma once
 
 #include "engine/record/lane.h"
@@ -14,13 +15,16 @@ void note_task_stack(record::Lane& stack) noexcept;
 // Never nullptr for a thread that has a lane; nullptr when a task can get no stack of its own.
 inline record::Lane* current_stack(record::ThreadState& thread) noexcept {
   // A task always runs in a context; plain code of a thread mostly has none.
-  if (current_thread_state()->context == nullptr) [[likely]] return thread.lane;
+  if (current_thread_state()->context == nullptr) [[likely]]
+    return thread.lane;
   return detail::task_stack(thread);
 }
 
-// After a scope was opened or closed on a task's stack: tasks made from here on inherit the right parent.
+// After a scope was opened or closed on a task's stack: tasks made from here on inherit the right
+// parent.
 inline void stack_changed(record::ThreadState& thread, record::Lane& stack) noexcept {
-  if (&stack != thread.lane) [[unlikely]] detail::note_task_stack(stack);
+  if (&stack != thread.lane) [[unlikely]]
+    detail::note_task_stack(stack);
 }
 
 }  // namespace sonde::native

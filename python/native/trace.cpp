@@ -40,15 +40,19 @@ std::shared_ptr<model::Batch> read(const Name& name, const Last& last) {
   if (last) {
     // "The most recently closed": what is open has no place in that order.
     std::erase_if(batch->spans, [](const model::Span& span) { return span.open(); });
-    batch->spans = model::select_last(batch->spans, static_cast<std::size_t>(std::max<std::int64_t>(0, *last)));
+    batch->spans = model::select_last(batch->spans,
+                                      static_cast<std::size_t>(std::max<std::int64_t>(0, *last)));
   }
   return batch;
 }
 
-std::int64_t wall_us(const model::Span& span) { return span.open() ? kNone : std::max<std::int64_t>(0, (span.end_ns - span.start_ns) / 1000); }
+std::int64_t wall_us(const model::Span& span) {
+  return span.open() ? kNone : std::max<std::int64_t>(0, (span.end_ns - span.start_ns) / 1000);
+}
 
 PyObject* text(std::string_view utf8) {
-  PyObject* object = PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "surrogatepass");
+  PyObject* object =
+      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "surrogatepass");
   if (object != nullptr) return object;
   PyErr_Clear();
   return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
@@ -61,7 +65,9 @@ PyObject* id_text(const base::Id& id) {
   return object;
 }
 
-nb::object optional_int(std::int64_t value) { return value == kNone ? nb::none() : nb::steal(PyLong_FromLongLong(value)); }
+nb::object optional_int(std::int64_t value) {
+  return value == kNone ? nb::none() : nb::steal(PyLong_FromLongLong(value));
+}
 
 nb::object mark_value(const model::Mark& mark) {
   switch (mark.type) {
@@ -70,7 +76,9 @@ nb::object mark_value(const model::Mark& mark) {
     case model::ValueType::kBool:
       return nb::bool_(mark.integer != 0);
     case model::ValueType::kInt:
-      return nb::steal(mark.text.empty() ? PyLong_FromLongLong(mark.integer) : PyLong_FromString(std::string(mark.text).c_str(), nullptr, 10));
+      return nb::steal(mark.text.empty()
+                           ? PyLong_FromLongLong(mark.integer)
+                           : PyLong_FromString(std::string(mark.text).c_str(), nullptr, 10));
     case model::ValueType::kString:
       break;
   }
@@ -80,7 +88,10 @@ nb::object mark_value(const model::Mark& mark) {
 class DictBuilder {
  public:
   explicit DictBuilder(const model::Batch& batch)
-      : batch_(batch), tree_(model::build_tree(batch.spans)), marks_(batch.marks), loads_(nb::module_::import_("json").attr("loads")) {}
+      : batch_(batch),
+        tree_(model::build_tree(batch.spans)),
+        marks_(batch.marks),
+        loads_(nb::module_::import_("json").attr("loads")) {}
 
   nb::dict build() {
     nb::list roots;
@@ -105,7 +116,11 @@ class DictBuilder {
     out["cpu_ns"] = optional_int(span.cpu_ns);
     out["gpu_ns"] = optional_int(span.gpu_ns);
     out["memory_peak_bytes"] = optional_int(span.memory_peak_bytes);
-    out["attrs"] = span.attrs.empty() ? nb::object(nb::dict()) : loads_(nb::steal(text("{" + std::string(span.attrs) + "}")));
+    out["pid"] = span.pid;
+    out["rank"] = span.rank;
+    out["attrs"] = span.attrs.empty()
+                       ? nb::object(nb::dict())
+                       : loads_(nb::steal(text("{" + std::string(span.attrs) + "}")));
     nb::list marks;
     for (const model::Mark* mark : marks_.of(span.id)) {
       nb::dict entry;
@@ -132,7 +147,8 @@ class DictBuilder {
 template <typename T>
 nb::object column(std::vector<T> values) {
   auto* owned = new std::vector<T>(std::move(values));
-  const nb::capsule owner(owned, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+  const nb::capsule owner(owned,
+                          [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
 }
 
@@ -149,7 +165,9 @@ nb::object int_column(const std::vector<model::Span>& spans, Get get) {
   if (!missing) return column(std::move(values));
   std::vector<double> reals;
   reals.reserve(values.size());
-  for (const std::int64_t value : values) reals.push_back(value == kNone ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(value));
+  for (const std::int64_t value : values)
+    reals.push_back(value == kNone ? std::numeric_limits<double>::quiet_NaN()
+                                   : static_cast<double>(value));
   return column(std::move(reals));
 }
 
@@ -174,18 +192,23 @@ nb::dict columns(const Name& name, const Last& last) {
   std::unordered_map<const char*, nb::object> names;  // interned names share one str
   nb::dict out;
   out["id"] = object_column(spans.size(), [&](std::size_t i) { return id_text(spans[i].id); });
-  out["parent_id"] = object_column(spans.size(), [&](std::size_t i) { return id_text(spans[i].parent_id); });
+  out["parent_id"] =
+      object_column(spans.size(), [&](std::size_t i) { return id_text(spans[i].parent_id); });
   out["name"] = object_column(spans.size(), [&](std::size_t i) {
     nb::object& known = names[spans[i].name.data()];
-    if (!known.is_valid() || static_cast<std::size_t>(nb::len(known)) != spans[i].name.size()) known = nb::steal(text(spans[i].name));
+    if (!known.is_valid() || static_cast<std::size_t>(nb::len(known)) != spans[i].name.size())
+      known = nb::steal(text(spans[i].name));
     return Py_NewRef(known.ptr());
   });
   out["index"] = int_column(spans, [](const model::Span& span) { return span.index; });
   out["wall_us"] = int_column(spans, wall_us);
   out["cpu_ns"] = int_column(spans, [](const model::Span& span) { return span.cpu_ns; });
   out["gpu_ns"] = int_column(spans, [](const model::Span& span) { return span.gpu_ns; });
-  out["memory_peak_bytes"] = int_column(spans, [](const model::Span& span) { return span.memory_peak_bytes; });
-  out["mark_count"] = int_column(spans, [&](const model::Span& span) { return static_cast<std::int64_t>(marks.of(span.id).size()); });
+  out["memory_peak_bytes"] =
+      int_column(spans, [](const model::Span& span) { return span.memory_peak_bytes; });
+  out["mark_count"] = int_column(spans, [&](const model::Span& span) {
+    return static_cast<std::int64_t>(marks.of(span.id).size());
+  });
   out["depth"] = column(std::vector<std::int64_t>(tree.depth.begin(), tree.depth.end()));
   return out;
 }
@@ -218,19 +241,31 @@ void add_trace(nb::module_& module) {
         return nb::steal(text(report::tree_text(batch->spans, batch->marks, {.sibling_limit = 0})));
       },
       name, last, "The tree as text.");
-  module.def("trace_dict", [](const Name& wanted, const Last& count) { return DictBuilder(*read(wanted, count)).build(); }, name, last, "The tree as nested dicts.");
+  module.def(
+      "trace_dict",
+      [](const Name& wanted, const Last& count) {
+        return DictBuilder(*read(wanted, count)).build();
+      },
+      name, last, "The tree as nested dicts.");
   module.def(
       "trace_json",
       [](const Name& wanted, const Last& count) {
         const auto batch = read(wanted, count);
-        return nb::steal(text(report::tree_json(batch->spans, batch->marks)));
+        std::string json = report::tree_json(batch->spans, batch->marks);
+        while (json.ends_with('\n')) json.pop_back();
+        return nb::steal(text(json));
       },
       name, last, "The tree as JSON.");
-  module.def("trace_columns", &columns, name, last, "One row per span: the columns of the DataFrame.");
-  nb::class_<ArrowTable>(module, "ArrowTable", "Spans as an Arrow table, for anything that reads the Arrow C stream.")
+  module.def("trace_columns", &columns, name, last,
+             "One row per span: the columns of the DataFrame.");
+  nb::class_<ArrowTable>(module, "ArrowTable",
+                         "Spans as an Arrow table, for anything that reads the Arrow C stream.")
       .def("__arrow_c_stream__", &ArrowTable::stream, nb::arg("requested_schema") = nb::none())
       .def("__len__", [](const ArrowTable& self) { return self.batch->spans.size(); });
-  module.def("trace_arrow", [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count)}; }, name, last, "One row per span, as Arrow.");
+  module.def(
+      "trace_arrow",
+      [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count)}; }, name,
+      last, "One row per span, as Arrow.");
 }
 
 }  // namespace sonde::native

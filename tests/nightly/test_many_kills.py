@@ -1,4 +1,4 @@
-"""Hundreds of SIGKILLs at random instants, also of the process that recovers what the first one left."""
+"""Hundreds of SIGKILLs at random instants, of runs and of recoveries."""
 
 import random
 import signal
@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from kill_check import BUSY, check_killed_run, kill_after
 
 SEEDS = range(300)

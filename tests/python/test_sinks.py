@@ -96,6 +96,7 @@ def test_stdout_is_written_once_per_batch(monkeypatch):
             calls.append(("flush",))
 
     ci.profile(output="stdout", flush_interval=3600)
+    ci.flush()  # the drain thread has had its first look: the next one is ours
     for number in range(50):
         with ci.scope("x", index=number):
             pass

@@ -169,7 +169,7 @@ def test_flush_and_shutdown_end_while_threads_record_flat_out(tmp_path):
         tmp_path,
         flags=["-W", "ignore"],
     )
-    assert float(done.stdout) < 20  # all that recording may hold, at the rate of the drain
+    assert float(done.stdout) < 30  # all that recording may hold, at the rate of the drain
 
 
 def test_flush_health_and_trace_from_many_threads(session, spool_dir):

@@ -13,6 +13,14 @@
 
 #include <gtest/gtest.h>
 
+#ifdef __SANITIZE_THREAD__
+// Children of processes with threads start threads of their own in some tests. The sanitizer knows
+// nothing of the parent's threads then, which is what we want.
+extern "C" __attribute__((weak, visibility("default"))) const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+#endif
+
 namespace sonde::testing {
 
 // A child and a pipe on which it says how far it is.
