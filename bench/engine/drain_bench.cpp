@@ -2,7 +2,6 @@
 #include "engine/session/drainer.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "bench/engine/recording.h"
 #include "engine/record/mark.h"
 #include "engine/record/scope.h"
+#include "engine/spool/directory.h"
 
 namespace sonde::bench {
 
@@ -41,6 +41,8 @@ void record_pairs(int count) {
 template <typename Record, typename Drain>
 void time_drain(benchmark::State& state, int spans, Record record, Drain drain) {
   const std::uint64_t dropped = dropped_records();
+  record(spans);
+  drain();  // the buffers of a session find their size with the first batch
   for (auto _ : state) {
     record(spans);
     const std::uint64_t start = base::monotonic_ns();
@@ -107,40 +109,35 @@ void drain_naive(benchmark::State& state) {
 }
 BENCHMARK(drain_naive)->Apply(repeat_drain);
 
-void pin_this_thread(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
-}
-
-// The first and the last processor this process may use.
-std::pair<int, int> outer_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  int first = -1, last = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    if (first < 0) first = cpu;
-    last = cpu;
+// The files of the live run below with nothing to encode: as many bytes, written and evicted alike.
+// How fast a kernel takes them says how much of a core is left for the rest.
+void plain_write(benchmark::State& state) {
+  constexpr std::size_t kFileBytes = 5'000'000;  // a batch of 16 Ki spans
+  constexpr int kFiles = 300;
+  const std::string directory = scratch_directory("plain");
+  spool::Directory spool(directory, session::Options().spool_max_bytes);
+  const std::string text(kFileBytes, 'x');
+  for (auto _ : state) {
+    const std::uint64_t start = base::monotonic_ns();
+    for (int i = 0; i < kFiles; ++i) {
+      if (!spool.write(i, base::random_id(), text).ok()) state.SkipWithError("cannot write");
+    }
+    state.SetIterationTime(static_cast<double>(base::monotonic_ns() - start) * 1e-9);
   }
-  return {first, last};
+  state.SetBytesProcessed(state.iterations() * kFiles * static_cast<std::int64_t>(kFileBytes));
+  std::filesystem::remove_all(directory);
 }
+BENCHMARK(plain_write)->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// A million spans a second for some seconds, in steps of a millisecond. The drain thread has one
-// core to itself (threads inherit the pin of the thread that starts them), the producer another. A
-// producer that was held up catches up on a few steps only: more would be a burst at many times the
-// rate that is asked for.
+// A million spans a second for some seconds, in steps of a millisecond; the drain thread has the
+// other core to itself. A producer that was held up catches up on a few steps only: more would be a
+// burst at many times the rate that is asked for.
 void live_at_a_million(benchmark::State& state) {
   constexpr int kPerStep = 1000;
   constexpr std::uint64_t kStepNs = 1'000'000;
   constexpr std::uint64_t kMostLateNs = 10 * kStepNs;
   const std::uint64_t steps = static_cast<std::uint64_t>(state.range(0)) * 1'000'000'000 / kStepNs;
-  const auto [producer_cpu, drain_cpu] = outer_cpus();
-  pin_this_thread(drain_cpu);
   const Recording recording(Sink::kSpool, session::Options().flush_interval_ns);
-  pin_this_thread(producer_cpu);
   const std::uint64_t dropped = dropped_records();
   double last_flush_ns = 0;
   for (auto _ : state) {

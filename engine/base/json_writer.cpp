@@ -1,8 +1,11 @@
 #include "engine/base/json_writer.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <new>
 
 namespace sonde::base {
 
@@ -40,12 +43,36 @@ std::size_t decode(std::string_view text, std::size_t i, std::uint32_t& code) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::size_t kMapped = std::size_t{1} << 20;
+
+char* take(std::size_t bytes) {
+  if (bytes < kMapped) return static_cast<char*>(::operator new(bytes));
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<char*>(memory);
+}
+
+void give(char* memory, std::size_t bytes) noexcept {
+  if (bytes < kMapped) {
+    ::operator delete(memory);
+  } else {
+    ::munmap(memory, bytes);
+  }
+}
+
+}  // namespace
+
+JsonWriter::~JsonWriter() { give(data_, capacity_); }
+
 void JsonWriter::grow(std::size_t bytes) {
   std::size_t wanted = capacity_ ? capacity_ * 2 : 1024;
   while (wanted < size_ + bytes) wanted *= 2;
-  auto bigger = std::make_unique_for_overwrite<char[]>(wanted);
-  if (size_) std::memcpy(bigger.get(), data_.get(), size_);
-  data_ = std::move(bigger);
+  char* bigger = take(wanted);
+  if (size_) std::memcpy(bigger, data_, size_);
+  give(data_, capacity_);
+  data_ = bigger;
   capacity_ = wanted;
 }
 

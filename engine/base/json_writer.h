@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/id.h"
 
@@ -18,6 +18,14 @@ namespace sonde::base {
 // rate.
 class JsonWriter {
  public:
+  JsonWriter() = default;
+  JsonWriter(JsonWriter&& other) noexcept { swap(other); }
+  JsonWriter& operator=(JsonWriter&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~JsonWriter();
+
   void raw(std::string_view text) {
     if (text.empty()) return;  // its pointer may be null, which memcpy must not see
     if (text.empty()) return;  // it may have no address
@@ -43,7 +51,7 @@ class JsonWriter {
     size_ += 34;
   }
 
-  std::string_view view() const noexcept { return {data_.get(), size_}; }
+  std::string_view view() const noexcept { return {data_, size_}; }
   std::string str() const { return std::string(view()); }
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
@@ -51,14 +59,23 @@ class JsonWriter {
   // Room for `bytes` more; the caller writes there and then calls advance.
   char* reserve(std::size_t bytes) {
     if (bytes > capacity_ - size_) grow(bytes);
-    return data_.get() + size_;
+    return data_ + size_;
   }
   void advance(std::size_t bytes) noexcept { size_ += bytes; }
 
  private:
   void grow(std::size_t bytes);
   void escape(std::string_view utf8);
-  std::unique_ptr<char[]> data_;
+  void swap(JsonWriter& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+  // Small buffers come from the heap, large ones straight from the system: the JSON of a batch
+  // comes and goes with every flush, and in a thread's heap it would leave holes that never go
+  // back.
+  char* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };

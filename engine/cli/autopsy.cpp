@@ -184,7 +184,7 @@ int run(const AutopsyOptions& options) {
   const report::Autopsy& autopsy = examination.run();
   for (const std::string& problem : autopsy.problems) complain(problem);
   print(options.json ? report::autopsy_json(autopsy) : report::autopsy_text(autopsy));
-  return autopsy.processes.empty() && !autopsy.problems.empty() ? 1 : 0;
+  return autopsy.problems.empty() ? 0 : 1;
 }
 
 }  // namespace

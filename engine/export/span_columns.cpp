@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "engine/model/id_index.h"
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {
@@ -63,9 +64,13 @@ void add_optional(Column& column, std::int64_t value, std::size_t row, std::size
 }
 
 void add_attrs(Column& column, std::string_view members) {
-  column.text += '{';
-  append_utf8(column.text, members);
-  column.text += '}';
+  if (members.empty()) {
+    column.text += "{}";
+  } else {
+    column.text += '{';
+    append_utf8(column.text, members);
+    column.text += '}';
+  }
   end_text(column);
 }
 
@@ -74,6 +79,14 @@ class NameIndex {
   explicit NameIndex(Column& names) : names_(names) { names_.offsets.push_back(0); }
 
   std::int32_t index_of(std::string_view name) {
+    // Interned names come at the same address; neighbours are often called the same.
+    if (name.data() == last_.data() && name.size() == last_.size()) return last_index_;
+    last_ = name;
+    return last_index_ = look_up(name);
+  }
+
+ private:
+  std::int32_t look_up(std::string_view name) {
     const auto [found, fresh] =
         indices_.try_emplace(name, static_cast<std::int32_t>(indices_.size()));
     if (fresh) {
@@ -83,19 +96,23 @@ class NameIndex {
     return found->second;
   }
 
- private:
   Column& names_;
   std::unordered_map<std::string_view, std::int32_t> indices_;
+  std::string_view last_ = {nullptr, 1};
+  std::int32_t last_index_ = 0;
 };
 
+// Marks that came with the batch are counted; without any, the spans know how many they have.
 std::vector<std::int64_t> count_marks(const model::Batch& batch) {
   std::vector<std::int64_t> counts(batch.spans.size());
-  if (batch.marks.empty()) return counts;
-  std::unordered_map<base::Id, std::size_t, base::IdHash> rows;
-  rows.reserve(batch.spans.size());
-  for (std::size_t i = 0; i < batch.spans.size(); ++i) rows.emplace(batch.spans[i].id, i);
+  if (batch.marks.empty()) {
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = batch.spans[i].mark_id_count;
+    return counts;
+  }
+  const model::IdIndex rows(batch.spans);
   for (const model::Mark& mark : batch.marks) {
-    if (const auto found = rows.find(mark.span_id); found != rows.end()) ++counts[found->second];
+    if (const std::uint32_t row = rows.find(mark.span_id); row != model::IdIndex::kNone)
+      ++counts[row];
   }
   return counts;
 }
@@ -132,6 +149,7 @@ SpanColumns make_columns(const model::Batch& batch) {
     text->offsets.push_back(0);
   }
   for (Column* ids : {&table.id, &table.parent_id}) ids->text.reserve(rows * 32);
+  table.attrs.text.reserve(rows * 2);
   for (Column* longs : {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns,
                         &table.gpu_ns, &table.memory_peak_bytes, &table.thread_id}) {
     longs->longs.reserve(rows);
@@ -140,7 +158,7 @@ SpanColumns make_columns(const model::Batch& batch) {
     shorts->shorts.reserve(rows);
 
   NameIndex names(table.names);
-  const model::Tree tree = model::build_tree(batch.spans);
+  const std::vector<std::uint32_t> depths = model::find_depths(batch.spans);
   for (std::size_t row = 0; row < rows; ++row) {
     const model::Span& span = batch.spans[row];
     add_id(table.id, span.id);
@@ -156,7 +174,7 @@ SpanColumns make_columns(const model::Batch& batch) {
     table.thread_id.longs.push_back(static_cast<std::int64_t>(span.thread_id));
     table.pid.shorts.push_back(span.pid);
     table.rank.shorts.push_back(span.rank);
-    table.depth.shorts.push_back(static_cast<std::int32_t>(tree.depth[row]));
+    table.depth.shorts.push_back(static_cast<std::int32_t>(depths[row]));
     add_attrs(table.attrs, span.attrs);
   }
   table.mark_count.longs = count_marks(batch);

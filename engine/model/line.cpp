@@ -14,10 +14,22 @@ void append_format(std::string& out, const char* format, Args... args) {
   out.append(buffer, static_cast<std::size_t>(length));
 }
 
+// Text of the program's own choosing on one line of a terminal: no control character gets through.
+void append_clean(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      append_format(out, "\\x%02x", byte);
+    } else {
+      out += c;
+    }
+  }
+}
+
 }  // namespace
 
 void append_label(std::string& out, const Span& span) {
-  out += span.name;
+  append_clean(out, span.name);
   if (span.index != kNone) append_format(out, "[%lld]", static_cast<long long>(span.index));
 }
 
@@ -61,7 +73,7 @@ void append_value(std::string& out, const Mark& mark) {
       out += mark.integer != 0 ? "True" : "False";
       break;
     case ValueType::kString:
-      out += mark.text;
+      append_clean(out, mark.text);
       break;
   }
 }
@@ -74,7 +86,7 @@ void append_line(std::string& out, const Span& span, std::span<const Mark* const
   out += " {";
   for (const Mark* mark : marks) {
     if (mark != marks.front()) out += ", ";
-    out += mark->name;
+    append_clean(out, mark->name);
     out += '=';
     append_value(out, *mark);
   }

@@ -41,6 +41,15 @@ struct Span {
   std::uint32_t mark_id_count = 0;
 
   bool open() const noexcept { return end_ns == kNone; }
+  // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
+  std::string_view closed_by() const noexcept {
+    const std::size_t key = attrs.find(kClosedByAttr);
+    if (key == std::string_view::npos) return {};
+    std::string_view value = attrs.substr(key + kClosedByAttr.size());
+    if (!value.starts_with("\":\"")) return {};
+    value.remove_prefix(3);
+    return value.substr(0, value.find('"'));
+  }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept {
     if (open()) return kNone;

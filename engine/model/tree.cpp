@@ -1,7 +1,9 @@
 #include "engine/model/tree.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
+
+#include "engine/model/id_index.h"
 
 namespace sonde::model {
 
@@ -30,24 +32,32 @@ void settle_depth(Tree& tree, std::uint32_t i, std::vector<std::uint32_t>& path)
   }
 }
 
-}  // namespace
-
-Tree build_tree(std::span<const Span> spans) {
+// Parents and depths; no children yet.
+Tree find_parents(std::span<const Span> spans) {
   const auto count = static_cast<std::uint32_t>(spans.size());
   Tree tree;
   tree.parent.assign(count, Tree::kNoParent);
   tree.depth.assign(count, 0xFFFFFFFFu);
-  std::unordered_map<base::Id, std::uint32_t, base::IdHash> by_id;
-  by_id.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) by_id.emplace(spans[i].id, i);
+  const IdIndex by_id(spans);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (!spans[i].parent_id) continue;
-    const auto found = by_id.find(spans[i].parent_id);
-    if (found != by_id.end() && found->second != i) tree.parent[i] = found->second;
+    const std::uint32_t found = by_id.find(spans[i].parent_id);
+    if (found != IdIndex::kNone && found != i) tree.parent[i] = found;
   }
   std::vector<std::uint32_t> path;
   for (std::uint32_t i = 0; i < count; ++i) settle_depth(tree, i, path);
+  return tree;
+}
 
+}  // namespace
+
+std::vector<std::uint32_t> find_depths(std::span<const Span> spans) {
+  return std::move(find_parents(spans).depth);
+}
+
+Tree build_tree(std::span<const Span> spans) {
+  const auto count = static_cast<std::uint32_t>(spans.size());
+  Tree tree = find_parents(spans);
   const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
     return spans[a].start_ns != spans[b].start_ns ? spans[a].start_ns < spans[b].start_ns : a < b;
   };

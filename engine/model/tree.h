@@ -25,4 +25,7 @@ struct Tree {
 // Never fails: a cycle or a repeated id in a damaged file leaves the later span a root.
 Tree build_tree(std::span<const Span> spans);
 
+// Only Tree::depth of it, for a table that needs no more.
+std::vector<std::uint32_t> find_depths(std::span<const Span> spans);
+
 }  // namespace sonde::model

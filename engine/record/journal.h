@@ -19,9 +19,10 @@ namespace sonde::record {
 inline constexpr std::uint32_t kMaxBlocks =
     2048;  // 64 MiB, a million records: the memory cap of recording
 inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while nobody drains
-inline constexpr std::uint32_t kFirstBlocks = 128;  // 4 MiB: what a new journal file starts with
-inline constexpr std::uint32_t kLowBlocks = 64;     // fewer free ones wake the drain thread
-inline constexpr std::uint32_t kMaxLanes = 16384;   // threads and tasks with scopes at one time
+inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
+inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
+inline constexpr std::uint32_t kMaxLanes =
+    8192;  // threads and tasks with scopes at one time: as many as fit
 
 // Who this process is, for the journal's header.
 struct Identity {
@@ -70,8 +71,8 @@ class Journal {
 
   // -- drain thread --
 
-  // Adds room while little is left. Returns an error once when the disk refuses (memory takes
-  // over).
+  // Enlarges the file when its end comes near. Recording does not wait for it: behind the end are
+  // blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
   base::Status grow();
   void free_block(std::uint32_t number) noexcept;
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
@@ -107,13 +108,14 @@ class Journal {
   std::uint32_t pop_free() noexcept;
   std::uint32_t take_fresh() noexcept;
   void reset_pool(std::uint32_t usable) noexcept;
-  base::Status extend_file(std::uint32_t blocks);
+  base::Status extend_file(std::uint32_t first);
   void map_anonymous(std::size_t from) noexcept;
   void copy_used(std::byte* to) noexcept;
 
-  std::atomic<std::uint64_t> free_{0};    // tag in the upper half, block in the lower
-  std::atomic<std::uint32_t> fresh_{1};   // first block never used; 0 is "none"
-  std::atomic<std::uint32_t> usable_{0};  // blocks that may be used
+  std::atomic<std::uint64_t> free_{0};             // tag in the upper half, block in the lower
+  std::atomic<std::uint32_t> fresh_{1};            // first block never used; 0 is "none"
+  std::atomic<std::uint32_t> backed_{kMaxBlocks};  // where the file ends; behind it is memory
+  std::atomic<std::uint32_t> usable_{0};           // blocks that may be used
   std::atomic<std::int32_t> available_{0};
   std::atomic<std::uint32_t> lane_count_{0};
   std::uint32_t lane_blocks_[kMaxLanes / 4] = {};

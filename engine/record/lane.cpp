@@ -19,7 +19,7 @@ constinit thread_local ThreadState t_state;
 namespace {
 
 std::atomic<std::uint32_t> g_generation{1};
-std::atomic<std::uint64_t> g_laneless_losses{0};
+std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0};
 
 // Ends the lane of a thread that ends. Runs as the destructor of a pthread key: the thread-local
 // destructors of C++ would cost a guard on every access.
@@ -73,7 +73,7 @@ ThreadState* attach_slow() noexcept {
   if (state.generation == g_gate.load()) return &state;
   Lane* lane = Journal::instance().take_lane(LaneState::kThread, 0);
   if (lane == nullptr) {
-    g_laneless_losses.fetch_add(1, std::memory_order_relaxed);
+    g_laneless_spans.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
   pthread_setspecific(setup().key, lane);
@@ -140,6 +140,11 @@ void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept {
   Journal::instance().give_lane(*lane);
 }
 
+void count_laneless(bool mark) noexcept {
+  (mark ? detail::g_laneless_marks : detail::g_laneless_spans)
+      .fetch_add(1, std::memory_order_relaxed);
+}
+
 Losses total_losses() noexcept {
   Journal& journal = Journal::instance();
   Losses sum;
@@ -149,7 +154,8 @@ Losses total_losses() noexcept {
     sum.marks += lane.lost_marks.load(std::memory_order_relaxed);
     sum.depth += lane.lost_depth.load(std::memory_order_relaxed);
   }
-  sum.spans += detail::g_laneless_losses.load(std::memory_order_relaxed);
+  sum.spans += detail::g_laneless_spans.load(std::memory_order_relaxed);
+  sum.marks += detail::g_laneless_marks.load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -84,6 +84,9 @@ inline std::uint64_t current_parent(const Lane& stack) noexcept {
 Lane* take_task_lane(std::uint64_t inherited_parent) noexcept;
 void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept;
 
+// Counts a scope or mark that found no lane.
+void count_laneless(bool mark) noexcept;
+
 // Loss counters over all lanes.
 struct Losses {
   std::uint64_t spans = 0, marks = 0, depth = 0;

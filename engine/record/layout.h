@@ -35,6 +35,8 @@ inline constexpr std::size_t kBlockBytes = 32 * 1024;
 inline constexpr std::uint32_t kSlotsPerBlock =
     kBlockBytes / kSlotBytes - 1;                           // the first slot is the block's header
 inline constexpr std::size_t kMaxPayloadBytes = 16 * 1024;  // text that follows one record
+inline constexpr std::size_t kMaxNameBytes =
+    kMaxPayloadBytes / 4;  // of a name that is not interned
 
 // A sequence number names a span or mark inside a session: lane number above, count below. 0 is
 // none.

@@ -36,7 +36,8 @@ std::byte* put_thread(std::byte* place, std::uint64_t thread_id, std::uint64_t o
 void write_record(ThreadState& thread, const OpenScope& scope, const Origin& origin,
                   const ScopeEnd& end, std::uint64_t end_ns) noexcept {
   Lane& ring = *thread.lane;
-  const std::string_view name(origin.text, scope.name_length);
+  std::string_view name(origin.text, scope.name_length);
+  if (scope.name == 0 && !end.name_text.empty()) name = cut_utf8(end.name_text, kMaxNameBytes);
   std::string_view attrs =
       end.replace_attrs ? end.attrs
                         : std::string_view(origin.text + scope.name_length, scope.attrs_length);
@@ -113,7 +114,7 @@ void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept 
   // A name that does not fit would leave a span without one: cut it. Attributes that do not fit are
   // left to the close, which gets them again; only a killed process misses them.
   const std::size_t room = kLaneArenaBytes - stack.arena_used;
-  const std::size_t name_bytes = start.name == 0 ? std::min(start.name_text.size(), room) : 0;
+  const std::size_t name_bytes = start.name == 0 ? cut_utf8(start.name_text, room).size() : 0;
   const std::size_t attrs_bytes = start.attrs.size() <= room - name_bytes ? start.attrs.size() : 0;
   char* text = stack.arena + stack.arena_used;
   if (name_bytes != 0) std::memcpy(text, start.name_text.data(), name_bytes);
@@ -138,6 +139,12 @@ ScopeHandle refuse_depth(Lane& stack) noexcept {
 
 }  // namespace detail
 
+std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
 bool is_open(const ScopeHandle& handle) noexcept {
   if (!handle || handle.generation != generation()) return false;
   const OpenScope& scope = handle.stack->stack[handle.slot];
@@ -159,7 +166,12 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
     if (!foreign && handle.slot + 1 == depth) detail::pop_closed(stack);
     return false;
   }
-  if (foreign) return end_in_place(thread, stack, handle.slot, end, end_ns);
+  if (foreign) {
+    for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
+      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kParent}, end_ns);
+    }
+    return end_in_place(thread, stack, handle.slot, end, end_ns);
+  }
   for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
     OpenScope& above = stack.stack[slot];
     if ((above.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;

@@ -73,7 +73,11 @@ struct ScopeEnd {
   ClosedBy closed_by = ClosedBy::kSelf;
   bool replace_attrs = false;
   std::string_view attrs = {};
+  std::string_view name_text = {};  // of a name that is not interned, in full
 };
+
+// Text of at most `bytes`, cut between two code points.
+std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
 
 // Cold forms: text to write, scopes above it still open, another thread's stack.
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
@@ -115,6 +119,7 @@ inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const Sc
     scope.closing = pack_position(ring.number, ring.head.load(std::memory_order_relaxed) + 1);
     publish(ring, 1);
   } else {
+    scope.closing = kNoRecord;
     ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
   }
   stack.depth.store(handle.slot, std::memory_order_release);

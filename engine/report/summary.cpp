@@ -44,8 +44,8 @@ constexpr std::array kColumns = {
     Column{"of parent", [](const SummaryNode& n) { return percent(n.share_of_parent); }},
     Column{"self", [](const SummaryNode& n) { return percent(self_share(n)); }},
     Column{"mean", [](const SummaryNode& n) { return duration(n.mean_ns); }},
-    Column{"p50", [](const SummaryNode& n) { return duration(n.p50_ns); }},
-    Column{"p95", [](const SummaryNode& n) { return duration(n.p95_ns); }},
+    Column{"~p50", [](const SummaryNode& n) { return duration(n.p50_ns); }},
+    Column{"~p95", [](const SummaryNode& n) { return duration(n.p95_ns); }},
     Column{"min", [](const SummaryNode& n) { return duration(n.min_ns); }},
     Column{"max", [](const SummaryNode& n) { return duration(n.max_ns); }},
 };

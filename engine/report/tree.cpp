@@ -79,6 +79,9 @@ class TreeText {
     out_.append(2 * depth, ' ');
     const auto marks = marks_.of(spans_[i].id);
     model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
+    // A span that was cut short has an end nobody gave it.
+    if (const auto how = spans_[i].closed_by(); !how.empty())
+      out_ += fmt::format(" [closed by {}]", how);
     if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
     out_ += '\n';
     const Children below = tree_.children_of(i);

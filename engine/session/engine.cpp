@@ -95,13 +95,16 @@ void Engine::flush() {
   commit(moved);
 }
 
-void Engine::read_trace(model::Batch& out) {
+void Engine::read_trace(model::Batch& out, bool with_marks) {
   const std::lock_guard lock(state_->shared.lock);
-  state_->shared.memory.copy_to(out);
+  const Memory& memory = state_->shared.memory;
+  memory.copy_to(out, with_marks);
   const std::size_t first = out.spans.size();
   state_->shared.drainer.append_open(out);
-  for (std::size_t i = first; i < out.spans.size(); ++i)
-    state_->shared.memory.copy_open_marks(out.spans[i].id, out);
+  for (std::size_t i = first; i < out.spans.size(); ++i) {
+    out.spans[i].mark_id_count = memory.count_open_marks(out.spans[i].id);
+    if (with_marks) memory.copy_open_marks(out.spans[i].id, out);
+  }
 }
 
 void Engine::forget_trace() {

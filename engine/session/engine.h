@@ -55,7 +55,8 @@ class Engine {
   // after 30 s. Without a session, moves it into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
-  void read_trace(model::Batch& out);
+  // Without marks, spans only say how many they have.
+  void read_trace(model::Batch& out, bool with_marks = true);
   // Drops what is held for reading back.
   void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.

@@ -32,8 +32,7 @@ struct Memory::Row {
   char* text = nullptr;    // owned
   std::uint32_t name = 0;  // interned id; 0: the first name_length bytes of text
   std::uint32_t name_length = 0, attrs_length = 0;
-  std::int32_t pid, rank;
-  Marks marks;
+  ClosedMarks marks;
   ~Row() { std::free(text); }
 };
 
@@ -45,8 +44,9 @@ struct Memory::MarkRow {
     std::int64_t integer;
   };
   char* text = nullptr;  // owned: name unless interned, then the value
-  std::uint32_t name = 0, name_length = 0, text_length = 0;
+  std::uint32_t name = 0;
   std::uint32_t next = kNil;
+  std::uint16_t name_length = 0, text_length = 0;  // a record's text is shorter than 64 KiB
   model::ValueType type;
   bool summary;
   ~MarkRow() { std::free(text); }
@@ -60,7 +60,7 @@ void Memory::set_capacity(std::uint32_t spans) {
   if (wanted == capacity_) return;
   model::Batch kept;
   copy_to(kept);
-  for (const auto& [span, marks] : waiting_) copy_marks(span, marks, kept);
+  for (const auto& [span, marks] : waiting_) copy_marks(span, ClosedMarks(marks), kept);
   clear();
   capacity_ = wanted;
   add(kept);
@@ -104,8 +104,8 @@ void Memory::add_span(const model::Span& span) {
   row.gpu_ns = span.gpu_ns;
   row.memory_peak_bytes = span.memory_peak_bytes;
   row.thread_id = span.thread_id;
-  row.pid = span.pid;
-  row.rank = span.rank;
+  pid_ = span.pid;
+  rank_ = span.rank;
   row.name = record::interned_id(span.name);
   row.name_length = row.name != 0 ? 0 : static_cast<std::uint32_t>(span.name.size());
   row.attrs_length = static_cast<std::uint32_t>(span.attrs.size());
@@ -114,7 +114,7 @@ void Memory::add_span(const model::Span& span) {
   row.marks = {};
   if (waiting_.empty()) return;
   if (const auto found = waiting_.find(span.id); found != waiting_.end()) {
-    row.marks = found->second;
+    row.marks = ClosedMarks(found->second);
     waiting_.erase(found);
   }
 }
@@ -150,8 +150,8 @@ void Memory::append(Chain& chain, std::uint32_t limit, const model::Mark& mark) 
     row.integer = mark.integer;
   }
   row.name = record::interned_id(mark.name);
-  row.name_length = row.name != 0 ? 0 : static_cast<std::uint32_t>(mark.name.size());
-  row.text_length = static_cast<std::uint32_t>(mark.text.size());
+  row.name_length = row.name != 0 ? 0 : static_cast<std::uint16_t>(mark.name.size());
+  row.text_length = static_cast<std::uint16_t>(mark.text.size());
   std::free(row.text);
   row.text = keep(row.name != 0 ? std::string_view() : mark.name, mark.text);
   row.next = kNil;
@@ -168,8 +168,8 @@ void Memory::add_mark(const model::Mark& mark) {
   if (waiting_.size() >= kMaxWaiting && waiting_.find(mark.span_id) == waiting_.end()) {
     // Spans whose records were lost; their marks have nowhere to be shown.
     for (auto& [id, marks] : waiting_) {
-      release(marks.points);
-      release(marks.summaries);
+      release(marks.points.first, marks.points.count);
+      release(marks.summaries.first, marks.summaries.count);
     }
     waiting_.clear();
   }
@@ -181,26 +181,27 @@ void Memory::add_mark(const model::Mark& mark) {
   }
 }
 
-void Memory::release(Chain& chain) {
-  if (chain.count == 0) return;
-  mark_row(chain.last).next = free_mark_;
-  free_mark_ = chain.first;
-  chain = {};
+void Memory::release(std::uint32_t first, std::uint32_t count) {
+  if (count == 0) return;
+  std::uint32_t last = first;
+  while (--count > 0) last = mark_row(last).next;
+  mark_row(last).next = free_mark_;
+  free_mark_ = first;
 }
 
 void Memory::evict_oldest() {
   Row& oldest = row(first_);
-  release(oldest.marks.points);
-  release(oldest.marks.summaries);
+  release(oldest.marks.first_point, oldest.marks.points);
+  release(oldest.marks.first_summary, oldest.marks.summaries);
   std::free(oldest.text);
   oldest.text = nullptr;
   ++first_;
   --count_;
 }
 
-void Memory::copy_marks(const base::Id& span, const Marks& marks, model::Batch& out) const {
-  std::uint32_t points = marks.points.count, summaries = marks.summaries.count;
-  std::uint32_t a = marks.points.first, b = marks.summaries.first;
+void Memory::copy_marks(const base::Id& span, const ClosedMarks& marks, model::Batch& out) const {
+  std::uint32_t points = marks.points, summaries = marks.summaries;
+  std::uint32_t a = marks.first_point, b = marks.first_summary;
   while (points + summaries > 0) {
     const bool point = summaries == 0 || (points > 0 && mark_row(a).ts_ns <= mark_row(b).ts_ns);
     std::uint32_t& next = point ? a : b;
@@ -226,7 +227,12 @@ void Memory::copy_marks(const base::Id& span, const Marks& marks, model::Batch& 
 
 void Memory::copy_open_marks(const base::Id& span, model::Batch& out) const {
   if (const auto found = waiting_.find(span); found != waiting_.end())
-    copy_marks(span, found->second, out);
+    copy_marks(span, ClosedMarks(found->second), out);
+}
+
+std::uint32_t Memory::count_open_marks(const base::Id& span) const {
+  const auto found = waiting_.find(span);
+  return found == waiting_.end() ? 0 : found->second.count();
 }
 
 void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
@@ -241,7 +247,7 @@ void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
   for (const model::Mark& mark : marks.marks) out.push_back(mark.id);
 }
 
-void Memory::copy_to(model::Batch& out) const {
+void Memory::copy_to(model::Batch& out, bool with_marks) const {
   out.spans.reserve(out.spans.size() + count_);
   for (std::size_t i = 0; i < count_; ++i) {
     const Row& row = this->row(first_ + i);
@@ -257,9 +263,10 @@ void Memory::copy_to(model::Batch& out) const {
     span.gpu_ns = row.gpu_ns;
     span.memory_peak_bytes = row.memory_peak_bytes;
     span.thread_id = row.thread_id;
-    span.pid = row.pid;
-    span.rank = row.rank;
-    copy_marks(row.id, row.marks, out);
+    span.pid = pid_;
+    span.rank = rank_;
+    span.mark_id_count = row.marks.count();
+    if (with_marks) copy_marks(row.id, row.marks, out);
   }
 }
 

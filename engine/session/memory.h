@@ -27,9 +27,11 @@ class Memory {
   std::size_t size() const noexcept { return count_; }
 
   // Appends every span, oldest first, with its marks; text is copied into the batch's arena.
-  void copy_to(model::Batch& out) const;
+  // Without marks each span only says how many it has (mark_id_count).
+  void copy_to(model::Batch& out, bool with_marks = true) const;
   // Appends the marks that wait for this span, which is still open.
   void copy_open_marks(const base::Id& span, model::Batch& out) const;
+  std::uint32_t count_open_marks(const base::Id& span) const;
   // Ids of the marks of one span, open or closed; looks through everything.
   void mark_ids(const base::Id& span, std::vector<base::Id>& out) const;
 
@@ -42,6 +44,18 @@ class Memory {
   };
   struct Marks {
     Chain points, summaries;
+    std::uint32_t count() const { return points.count + summaries.count; }
+  };
+  // The same once the span is closed and nothing is appended any more.
+  struct ClosedMarks {
+    std::uint32_t first_point = kNil, points = 0, first_summary = kNil, summaries = 0;
+    ClosedMarks() = default;
+    explicit ClosedMarks(const Marks& marks)
+        : first_point(marks.points.first),
+          points(marks.points.count),
+          first_summary(marks.summaries.first),
+          summaries(marks.summaries.count) {}
+    std::uint32_t count() const { return points + summaries; }
   };
 
   Row& row(std::size_t position) const;
@@ -49,9 +63,9 @@ class Memory {
   void add_span(const model::Span& span);
   void add_mark(const model::Mark& mark);
   void append(Chain& chain, std::uint32_t limit, const model::Mark& mark);
-  void release(Chain& chain);
+  void release(std::uint32_t first, std::uint32_t count);
   void evict_oldest();
-  void copy_marks(const base::Id& span, const Marks& marks, model::Batch& out) const;
+  void copy_marks(const base::Id& span, const ClosedMarks& marks, model::Batch& out) const;
   std::uint32_t take_mark();
 
   std::uint32_t capacity_ = 100'000;
@@ -60,6 +74,7 @@ class Memory {
   std::vector<std::unique_ptr<Row[]>>
       chunks_;  // one more than the capacity needs; filled in as used
   std::vector<std::unique_ptr<MarkRow[]>> mark_chunks_;
+  std::int32_t pid_ = 0, rank_ = 0;  // the same for all: this process, this session
   std::uint32_t free_mark_ = kNil;
   std::uint32_t fresh_mark_ = 0;
   std::unordered_map<base::Id, Marks, base::IdHash> waiting_;  // marks whose span is still open

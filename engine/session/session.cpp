@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
+constexpr std::size_t kKeptBufferBytes = 256 * 1024;
 constexpr std::uint64_t kHeartbeatNs = 1'000'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 
@@ -57,6 +58,7 @@ void Session::begin() {
   if (directory_) open_journal();
   Journal::instance().remember_session();
   lost_pages_ = Journal::lost_pages();
+  lost_at_start_ = record::total_losses();
   if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
@@ -115,17 +117,20 @@ void Session::open_root() {
   __atomic_store_n(&root.sequence, sequence, __ATOMIC_RELAXED);
 }
 
-void Session::close_scopes() {
+void Session::close_scopes(bool for_good) {
   record::ThreadState* thread = record::this_thread();
   const bool was_open = record::gate_open();
   record::close_gate();
-  if (thread != nullptr) {
-    record::close_everything(*thread);
-  } else {
-    all_written_ =
-        false;  // no lane to be had: the scopes stay in the journal, which then stays too
+  {
+    const std::lock_guard lock(Journal::instance().backing());
+    if (thread != nullptr) {
+      record::close_everything(*thread);
+    } else {
+      all_written_ =
+          false;  // no lane to be had: the scopes stay in the journal, which then stays too
+    }
   }
-  if (was_open) record::open_gate();
+  if (was_open && !for_good) record::open_gate();
 }
 
 void Session::finish() {
@@ -147,7 +152,8 @@ void Session::release() {
   }
   if (outbox_) outbox_->abandon();
   {
-    const std::lock_guard lock(shared_.lock);
+    // Threads that end write although the gate is closed.
+    const std::scoped_lock lock(shared_.lock, journal.backing());
     shared_.drainer.release_blocks();
   }
   journal.end_session();
@@ -183,7 +189,7 @@ void Session::run() noexcept {
       tick();
     } catch (const std::exception& error) {
       base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
-                     std::string("a flush failed and is repeated: ") + error.what());
+                     std::string("a flush failed, and what it held may be lost: ") + error.what());
     }
     done_.store(requested);
     done_event_.raise();
@@ -220,7 +226,7 @@ void Session::sleep(std::uint32_t seen) {
 
 void Session::finish_for_signal() {
   try {
-    close_scopes();
+    close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick();
     if (all_written_) {
       Journal::instance().header().clean = 1;
@@ -263,7 +269,17 @@ void Session::grow_journal() {
 
 void Session::last_tick() {
   tick();
-  if (outbox_ && outbox_->waiting() != 0) all_written_ = false;
+  if (!outbox_ || outbox_->waiting() == 0) return;
+  all_written_ = false;
+  if (!output_usable_) return;  // said at the start
+  const std::string left =
+      std::to_string(outbox_->waiting()) + " batches could not be written to " + directory_->path();
+  const Journal& journal = Journal::instance();
+  base::log_once(LogLevel::kWarning, "cirron.flush", "left-behind",
+                 journal.on_file()
+                     ? left + " and stay in " + journal.path() +
+                           ": free some space, then run sonde autopsy " + options_.output_dir
+                     : left + " and are lost: there was no room for a journal either");
 }
 
 void Session::tick() {
@@ -271,7 +287,13 @@ void Session::tick() {
   grow_journal();
   const std::uint64_t before = batches_.load(std::memory_order_relaxed);
   drain_batches();
-  if (batches_.load(std::memory_order_relaxed) == before) journal.trim();
+  const bool idle = batches_.load(std::memory_order_relaxed) == before;
+  if (idle) journal.trim();
+  // Between ticks the buffers of a large batch are better off with the system.
+  if (idle && json_.size() > kKeptBufferBytes) {
+    json_ = {};
+    batch_ = {};
+  }
   journal.keep_warm();
   journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   const record::Losses losses = record::total_losses();
@@ -360,6 +382,11 @@ void Session::look_around() {
                    "profile(); nothing needs to be done");
   }
   Journal& journal = Journal::instance();
+  if (const record::Losses lost = record::total_losses(); lost.spans > lost_at_start_.spans) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "spans-dropped",
+                   "spans come faster than they can be written and the newest are dropped; "
+                   "span_drop_count in health() counts them: record less often");
+  }
   if (Journal::bus_errors() != 0) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "bus-error",
                    "pages of the journal " + journal.path() +

@@ -10,6 +10,7 @@
 
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
+#include "engine/record/lane.h"
 #include "engine/session/drainer.h"
 #include "engine/session/engine.h"
 #include "engine/session/memory.h"
@@ -31,7 +32,7 @@ class Session {
 
   // The caller keeps other recording threads of the host away (it holds the GIL).
   void begin();
-  void close_scopes();
+  void close_scopes(bool for_good = false);  // for good: nothing is recorded any more
   // No such condition; the callbacks may need the GIL.
   void finish();  // joins
   // Again with the GIL: the journal goes back to memory.
@@ -64,6 +65,7 @@ class Session {
   std::thread thread_;
   model::Batch batch_;
   base::JsonWriter json_;
+  record::Losses lost_at_start_;
   bool all_written_ = true;
   bool output_usable_ = true;  // false: the output directory cannot be made
   std::uint64_t lost_pages_ = 0;

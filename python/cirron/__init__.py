@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
-import sonde
+from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
 from sonde.flags import LiveFlags
 from sonde.session import flush, health, shutdown
 
-from cirron.errors import CirronDependencyError, CirronError, CirronSecretNotFound
+from cirron.errors import (
+    CirronDependencyError,
+    CirronError,
+    CirronSecretNotFound,
+    CirronYamlError,
+)
 from cirron.instance import Cirron, Profiler, get_default
 
 TYPE_CHECKING = False
@@ -26,6 +31,7 @@ __all__ = [
     "CirronDependencyError",
     "CirronError",
     "CirronSecretNotFound",
+    "CirronYamlError",
     "Profiler",
     "batches",
     "config",
@@ -39,8 +45,6 @@ __all__ = [
     "shutdown",
     "trace",
 ]
-
-__version__: str
 
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
@@ -89,9 +93,3 @@ def trace(format: str = "tree", name: str | None = None, last: int | None = None
     ``name`` keeps the spans of that name and what is below them, ``last`` the N that closed last.
     """
     return get_default().trace(format, name, last)
-
-
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        return sonde.__version__
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

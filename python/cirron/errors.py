@@ -11,3 +11,19 @@ class CirronSecretNotFound(CirronError):  # noqa: N818  (the API's name)
 
 class CirronDependencyError(CirronError):
     """An optional package is not installed."""
+
+
+class CirronDatasetNotFound(CirronError):  # noqa: N818  (the API's name)
+    """A data set does not exist."""
+
+
+class CirronPlatformRequired(CirronError):  # noqa: N818  (the API's name)
+    """Only to be had on the platform."""
+
+
+class CirronDataSizeError(CirronError):
+    """More data than a call may load without being told so."""
+
+
+class CirronYamlError(Exception):
+    """A cirron.yaml cannot be read or is not valid."""

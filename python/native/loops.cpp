@@ -18,6 +18,7 @@ struct Loop {
   bool timed;  // a DataLoader: how long a fetch takes is worth knowing
 };
 
+constexpr std::size_t kModulePrefix = std::string_view("sonde._core.").size();
 std::uint32_t g_epoch_name = 0;
 std::uint32_t g_batch_name = 0;
 
@@ -41,7 +42,7 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
   record::ThreadState* thread = record::this_thread();
   if (thread == nullptr) return;
   record::Lane* stack = current_stack(*thread);
-  if (stack == nullptr) return;
+  if (stack == nullptr) return record::count_laneless(false);
   record::ScopeStart start;
   start.name = self->name;
   start.index = index;
@@ -89,7 +90,8 @@ PyObject* loop_next(PyObject* object) {
 PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"iterable", nullptr};
   PyObject* iterable = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O", const_cast<char**>(names), &iterable))
+  const char* format = type->tp_name[kModulePrefix] == 'e' ? "O:epochs" : "O:batches";
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, format, const_cast<char**>(names), &iterable))
     return nullptr;
   Loop* self = PyObject_GC_New(Loop, type);
   if (self == nullptr) return nullptr;
@@ -97,8 +99,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   self->iterator = nullptr;
   self->handle = {};
   self->next_index = 0;
-  self->name =
-      type->tp_name[std::string_view("sonde._core.").size()] == 'e' ? g_epoch_name : g_batch_name;
+  self->name = type->tp_name[kModulePrefix] == 'e' ? g_epoch_name : g_batch_name;
   self->started = self->timed = false;
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
@@ -155,7 +156,8 @@ PySequenceMethods g_sequence = [] {
 }();
 
 PyTypeObject make_type(const char* name, const char* doc) {
-  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
   type.tp_name = name;
   type.tp_basicsize = sizeof(Loop);
   type.tp_dealloc = loop_dealloc;

@@ -151,7 +151,11 @@ PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
   if (!set_value(mark, value, held)) return nullptr;
   mark.name = name_id(name);
   record::Lane* stack = current_stack(*thread);
-  if (stack == nullptr) Py_RETURN_NONE;
+  if (stack == nullptr) {
+    record::count_laneless(true);
+    warn_full();
+    Py_RETURN_NONE;
+  }
   if (!attrs && mark.name != 0) [[likely]] {
     write(*thread, *stack, mark);
     Py_RETURN_NONE;

@@ -1,11 +1,13 @@
 #include "python/native/module.h"
 
 #include "engine/session/engine.h"
+#include "engine/spool/encode.h"
 #include "python/native/python.h"
 
 NB_MODULE(_core, module) {
   using namespace sonde::native;
   module.doc() = "The engine: recording, session, read-back.";
+  module.attr("__version__") = std::string(sonde::spool::kSdkVersion).c_str();
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw))

@@ -17,7 +17,9 @@ namespace {
 // State of an entry below the current one, when a scope object is entered while it is already open.
 struct OuterEntry {
   record::ScopeHandle handle;
+  std::uint64_t parent;
   std::uint64_t start_ns;
+  std::uint32_t era;
   OuterEntry* next;
 };
 
@@ -69,7 +71,10 @@ bool set_index(Scope* self, PyObject* index) {
   const Ref number(PyNumber_Index(index));
   if (!number) return false;
   self->index = PyLong_AsLongLong(number.get());
-  return !(self->index == -1 && PyErr_Occurred());
+  if (self->index != -1 || !PyErr_Occurred()) return true;
+  PyErr_Clear();
+  PyErr_SetString(PyExc_ValueError, "scope() index must fit into 64 bits");
+  return false;
 }
 
 // Keyword arguments: `name` and `index` are ours, everything else is an attribute.
@@ -215,9 +220,13 @@ PyObject* scope_enter(PyObject* object) {
   record::ThreadState* thread = record::this_thread();
   if (thread == nullptr) return Py_NewRef(object);
   record::Lane* stack = current_stack(*thread);
-  if (stack == nullptr) return Py_NewRef(object);
+  if (stack == nullptr) [[unlikely]] {
+    record::count_laneless(false);
+    Py_RETURN_NONE;
+  }
   if (self->entered) [[unlikely]] {
-    self->outer = new OuterEntry{self->handle, self->start_ns, self->outer};
+    self->outer =
+        new OuterEntry{self->handle, self->parent, self->start_ns, self->era, self->outer};
   }
   record::ScopeStart start;
   start.name = self->name_id;
@@ -263,7 +272,15 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
         end.replace_attrs = true;
         end.attrs = attrs.view();
       }
-      record::close_scope(*thread, handle, end, now);
+      if (self->name_id == 0) [[unlikely]] {
+        // Not interned: the stack has kept only as much of it as fits there.
+        with_utf8(self->name, [&](std::string_view utf8) {
+          end.name_text = utf8;
+          record::close_scope(*thread, handle, end, now);
+        });
+      } else {
+        record::close_scope(*thread, handle, end, now);
+      }
       stack_changed(*thread, *handle.stack);
     }
   }
@@ -272,6 +289,8 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
   if (OuterEntry* outer = self->outer) [[unlikely]] {
     self->handle = outer->handle;
     self->start_ns = outer->start_ns;
+    self->parent = outer->parent;
+    self->era = outer->era;
     self->sequence = outer->handle.sequence;
     self->outer = outer->next;
     self->entered = true;
@@ -371,7 +390,7 @@ PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyOb
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   if ((count != 0 && count != 3) || keys != nullptr) [[unlikely]] {
     PyErr_SetString(PyExc_TypeError,
-                    "a scope is a context manager: use `with scope(...):`, it is no decorator");
+                    "a scope is a context manager: use `with scope(...):`, not as a decorator");
     return nullptr;
   }
   return pass(self, count == 3);
@@ -390,7 +409,8 @@ PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) {
 }
 
 PyTypeObject g_doorway_type = [] {
-  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
   type.tp_name = "sonde._core.doorway";
   type.tp_basicsize = sizeof(Doorway);
   type.tp_vectorcall_offset = offsetof(Doorway, call);
@@ -430,7 +450,8 @@ PyGetSetDef g_fields[] = {
 };
 
 PyTypeObject g_scope_type = [] {
-  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
   type.tp_name = "sonde._core.scope";
   type.tp_basicsize = sizeof(Scope);
   type.tp_dealloc = scope_dealloc;

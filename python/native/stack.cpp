@@ -34,7 +34,8 @@ void token_dealloc(PyObject* self) {
 }
 
 PyTypeObject g_token_type = [] {
-  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
   type.tp_name = "sonde._core.StackToken";
   type.tp_basicsize = sizeof(StackToken);
   type.tp_dealloc = token_dealloc;

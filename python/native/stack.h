@@ -12,7 +12,8 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept;
 void note_task_stack(record::Lane& stack) noexcept;
 }  // namespace detail
 
-// Never nullptr for a thread that has a lane; nullptr when a task can get no stack of its own.
+// Never nullptr for a thread that has a lane; nullptr when a task can get no stack of its own,
+// which record::count_laneless then has to count.
 inline record::Lane* current_stack(record::ThreadState& thread) noexcept {
   // A task always runs in a context; plain code of a thread mostly has none.
   if (current_thread_state()->context == nullptr) [[likely]]

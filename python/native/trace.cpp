@@ -28,14 +28,14 @@ using Name = std::optional<std::string>;
 using Last = std::optional<std::int64_t>;
 
 // Everything recorded so far, selected. Flushes first, without the GIL.
-std::shared_ptr<model::Batch> read(const Name& name, const Last& last) {
+std::shared_ptr<model::Batch> read(const Name& name, const Last& last, bool with_marks = true) {
   session::Engine& engine = session::Engine::instance();
   {
     const nb::gil_scoped_release release;
     engine.flush();
   }
   auto batch = std::make_shared<model::Batch>();
-  engine.read_trace(*batch);
+  engine.read_trace(*batch, with_marks);
   if (name) batch->spans = model::select_name(batch->spans, *name);
   if (last) {
     // "The most recently closed": what is open has no place in that order.
@@ -185,15 +185,20 @@ nb::object object_column(std::size_t count, Get get) {
 }
 
 nb::dict columns(const Name& name, const Last& last) {
-  const auto batch = read(name, last);
+  const auto batch = read(name, last, false);
   const auto& spans = batch->spans;
-  const model::Tree tree = model::build_tree(spans);
-  const model::MarkIndex marks(batch->marks);
+  const std::vector<std::uint32_t> depths = model::find_depths(spans);
   std::unordered_map<const char*, nb::object> names;  // interned names share one str
   nb::dict out;
   out["id"] = object_column(spans.size(), [&](std::size_t i) { return id_text(spans[i].id); });
-  out["parent_id"] =
-      object_column(spans.size(), [&](std::size_t i) { return id_text(spans[i].parent_id); });
+  // Neighbours mostly have the same parent: one str for all of them.
+  Ref parent;
+  out["parent_id"] = object_column(spans.size(), [&](std::size_t i) {
+    if (!parent || spans[i].parent_id != spans[i - 1].parent_id) {
+      parent = Ref(id_text(spans[i].parent_id));
+    }
+    return Py_XNewRef(parent.get());
+  });
   out["name"] = object_column(spans.size(), [&](std::size_t i) {
     nb::object& known = names[spans[i].name.data()];
     if (!known.is_valid() || static_cast<std::size_t>(nb::len(known)) != spans[i].name.size())
@@ -207,9 +212,9 @@ nb::dict columns(const Name& name, const Last& last) {
   out["memory_peak_bytes"] =
       int_column(spans, [](const model::Span& span) { return span.memory_peak_bytes; });
   out["mark_count"] = int_column(spans, [&](const model::Span& span) {
-    return static_cast<std::int64_t>(marks.of(span.id).size());
+    return static_cast<std::int64_t>(span.mark_id_count);
   });
-  out["depth"] = column(std::vector<std::int64_t>(tree.depth.begin(), tree.depth.end()));
+  out["depth"] = column(std::vector<std::int64_t>(depths.begin(), depths.end()));
   return out;
 }
 
@@ -238,7 +243,11 @@ void add_trace(nb::module_& module) {
       "trace_text",
       [](const Name& wanted, const Last& count) {
         const auto batch = read(wanted, count);
-        return nb::steal(text(report::tree_text(batch->spans, batch->marks, {.sibling_limit = 0})));
+        // For a terminal: what no encoding can print (a lone surrogate) is replaced.
+        const std::string tree =
+            report::tree_text(batch->spans, batch->marks, {.sibling_limit = 0});
+        return nb::steal(
+            PyUnicode_DecodeUTF8(tree.data(), static_cast<Py_ssize_t>(tree.size()), "replace"));
       },
       name, last, "The tree as text.");
   module.def(
@@ -264,8 +273,8 @@ void add_trace(nb::module_& module) {
       .def("__len__", [](const ArrowTable& self) { return self.batch->spans.size(); });
   module.def(
       "trace_arrow",
-      [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count)}; }, name,
-      last, "One row per span, as Arrow.");
+      [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count, false)}; },
+      name, last, "One row per span, as Arrow.");
 }
 
 }  // namespace sonde::native

@@ -4,18 +4,4 @@ The engine is C++ (``sonde._core``); this package holds what is process-wide on 
 settings, the session, the read-back. Users write against one of the faces, ``cirron``.
 """
 
-__version__: str
-
-
-def __getattr__(name: str) -> str:
-    if name == "__version__":
-        # Read when asked for: importlib.metadata alone would cost most of the import budget.
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            found = version("sonde")
-        except PackageNotFoundError:
-            found = "0.0.0+unknown"
-        globals()["__version__"] = found
-        return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from sonde._core import __version__ as __version__

@@ -8,6 +8,8 @@ from typing import Generic, Self, TypeVar, final
 
 _T = TypeVar("_T")
 
+__version__: str
+
 @final
 class scope:
     """A named region: context manager and live span in one.

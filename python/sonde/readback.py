@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import index
 
 from sonde import _core
 from sonde.errors import MissingPackageError
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("tree", "dict", "json", "df", "arrow")
+COLUMNS = [
+    "id",
+    "parent_id",
+    "name",
+    "index",
+    "wall_us",
+    "cpu_ns",
+    "gpu_ns",
+    "memory_peak_bytes",
+    "mark_count",
+    "depth",
+]
 
 
 class TraceText:
@@ -37,6 +50,10 @@ class TraceText:
 
 def trace(format: str, name: str | None, last: int | None) -> Any:
     """Spans of the current session, closed and open, in one of ``FORMATS``."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"trace() name must be a str or None, not {type(name).__name__}")
+    if last is not None:
+        last = index(last)
     if format == "tree":
         text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
         if in_notebook():
@@ -62,7 +79,23 @@ def data_frame(name: str | None, last: int | None) -> Any:
         pandas = import_module("pandas")
     except ImportError as error:
         raise MissingPackageError("pandas", 'trace(format="df")') from error
+    if int(pandas.__version__.partition(".")[0]) >= 3:
+        try:
+            arrow = import_module("pyarrow")
+        except ImportError:
+            pass
+        else:
+            return frame_from_arrow(arrow, _core.trace_arrow(name, last))
     return pandas.DataFrame(_core.trace_columns(name, last))
+
+
+def frame_from_arrow(arrow: Any, spans: object) -> Any:
+    """The same without a Python object per cell: since pandas 3 its text columns are Arrow's."""
+    table = arrow.RecordBatchReader.from_stream(spans).read_all().select(COLUMNS)
+    for name, kind in (("name", arrow.string()), ("depth", arrow.int64())):
+        place = COLUMNS.index(name)
+        table = table.set_column(place, name, table.column(place).cast(kind))
+    return table.to_pandas()
 
 
 def in_notebook() -> bool:

@@ -13,8 +13,8 @@ import sonde
 from child_process import run_python
 from sonde import _core
 
-EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound", "Profiler",
-            "batches", "config", "epochs", "flush", "get_default", "health", "mark", "profile",
+EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound",
+            "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default", "health", "mark", "profile",
             "scope", "shutdown", "trace"]  # fmt: skip
 
 PROFILE = {

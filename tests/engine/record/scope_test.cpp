@@ -155,14 +155,16 @@ TEST_F(Scope, ClosedFromAnotherThreadInTheMiddle) {
   RingTap tap;
   const ScopeHandle a = testing::open("a"), b = testing::open("b"), c = testing::open("c");
   std::thread([&] { EXPECT_TRUE(testing::close(b)); }).join();
-  EXPECT_TRUE(is_open(c));
-  EXPECT_TRUE(testing::close(c));
+  EXPECT_FALSE(is_open(c)) << "what is above goes with it";
+  EXPECT_FALSE(testing::close(c));
   const std::uint64_t mark = testing::mark("m", 1);
   const ScopeHandle d = testing::open("d");
   testing::close(d);
   EXPECT_TRUE(testing::close(a));
   const model::Batch batch = tap.take();
   EXPECT_EQ(batch.spans.size(), 4u);
+  EXPECT_EQ(find_span(batch.spans, "c")->attrs, R"("sonde.closed_by":"parent")");
+  EXPECT_EQ(find_span(batch.spans, "b")->attrs, "");
   EXPECT_EQ(batch.marks.at(0).id, tap.id_of(mark));
   EXPECT_EQ(batch.marks.at(0).span_id, tap.id_of(a.sequence));
   EXPECT_EQ(find_span(batch.spans, "d")->parent_id, tap.id_of(a.sequence));

@@ -23,7 +23,7 @@ TEST(SummaryText, OfNothing) { EXPECT_EQ(summary_text({}), "(no spans)\n"); }
 TEST(SummaryText, AlignsColumns) {
   EXPECT_EQ(summary_text(summary_of({span(2, 1, "step", 0, 10), span(3, 1, "step", 10, 20),
                                      span(1, 0, "session", 0, 2000)})),
-            "name     count  total  of parent    self   mean    p50    p95    min    max\n"
+            "name     count  total  of parent    self   mean   ~p50   ~p95    min    max\n"
             "session      1  2.0ms     100.0%   99.0%  2.0ms  2.0ms  2.0ms  2.0ms  2.0ms\n"
             "  step       2   20us       1.0%  100.0%   10us   10us   10us   10us   10us\n");
 }
@@ -34,11 +34,11 @@ TEST(SummaryText, RanksAreGroupsAndExtraColumnsComeWhenNeeded) {
   spans[0].gpu_ns = 500;
   EXPECT_EQ(
       summary_text(summary_of(spans)),
-      "name    count  total  of parent    self  mean  p50  p95  min  max    gpu  open\n"
+      "name    count  total  of parent    self  mean  ~p50  ~p95  min  max    gpu  open\n"
       "rank 0\n"
-      "  a         1    1us     100.0%  100.0%   1us  1us  1us  1us  1us  500ns\n"
+      "  a         1    1us     100.0%  100.0%   1us   1us   1us  1us  1us  500ns\n"
       "rank 1\n"
-      "  a\xC3\xA4        0    0us       0.0%    0.0%   0us  0us  0us  0us  0us      -     1\n");
+      "  a\xC3\xA4        0    0us       0.0%    0.0%   0us   0us   0us  0us  0us      -     1\n");
 }
 
 TEST(SummaryText, SaysWhatItLeavesOut) {

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,15 +14,15 @@
 
 #include <gtest/gtest.h>
 
-#ifdef __SANITIZE_THREAD__
-// Children of processes with threads start threads of their own in some tests. The sanitizer knows
-// nothing of the parent's threads then, which is what we want.
-extern "C" __attribute__((weak, visibility("default"))) const char* __tsan_default_options() {
-  return "die_after_fork=0";
-}
-#endif
-
 namespace sonde::testing {
+
+// The thread sanitizer cannot start threads in a child whose parent had some: there, such a test
+// does less.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
 
 // A child and a pipe on which it says how far it is.
 class Child {
@@ -36,6 +37,7 @@ class Child {
     pid_ = ::fork();
     if (pid_ < 0) throw std::runtime_error("no child");
     if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nobody behind
       ::close(ends[0]);
       const int out = ends[1];
       body([out] { (void)!::write(out, ".", 1); });

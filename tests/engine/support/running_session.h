@@ -26,6 +26,27 @@ inline void stop() {
   engine().finish_stop();
 }
 
+// What the GIL is to a Python process: whoever records holds it, and so does who starts or stops.
+class HostLock {
+ public:
+  template <typename Body>
+  auto held(Body body) {
+    const std::lock_guard lock(mutex_);
+    return body();
+  }
+  void start(session::Options options) {
+    held([&] { engine().start(std::move(options)); });
+  }
+  void stop() {
+    held([] { engine().begin_stop(); });
+    engine().await_stop();
+    held([] { engine().finish_stop(); });
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
 // Started now, stopped at the end of the block at the latest.
 class RunningSession {
  public:

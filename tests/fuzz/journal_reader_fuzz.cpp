@@ -1,0 +1,134 @@
+// Any bytes given to the journal reader, and to the recovery that writes into the file it reads: they may find
+// nothing, they may not crash, hang or make a spool file that cannot be read.
+//
+// A journal is a megabyte and more of mostly zeros, too much for a fuzzer to move about. An input is therefore
+// a list of patches over a journal that was recorded when the target started:
+//
+//   u8 0xFF: the bytes that follow are the whole file
+//   otherwise, over and over:  u24 position (of 64 bytes)  u8 offset within  u8 length  bytes
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "engine/record/journal.h"
+#include "engine/record/mark.h"
+#include "engine/record/scope.h"
+#include "engine/spool/journal.h"
+#include "engine/spool/reader.h"
+
+using namespace sonde;
+
+namespace {
+
+constexpr std::size_t kBlocks = 8;
+constexpr std::size_t kJournalBytes = record::kBlocksOffset + kBlocks * record::kBlockBytes;
+
+void record_sample() {
+  record::ThreadState& thread = *record::this_thread();
+  const std::uint32_t name = record::intern("work"), attrs = record::intern(R"("fixed":1)");
+  const auto open = [&](const record::ScopeStart& start) { return record::open_scope(thread, *thread.lane, start); };
+  const auto close = [&](const record::ScopeHandle& scope) { record::close_scope(thread, scope, {}, base::monotonic_ns()); };
+  for (std::int64_t i = 0; i < 700; ++i) {
+    const record::ScopeHandle scope = open({.name = name, .index = i, .flags = record::kHasIndex});
+    record::write_mark(thread, *thread.lane, {.name = name, .real = 0.5});
+    close(scope);
+  }
+  close(open({.static_attrs = attrs, .name_text = "inline name", .attrs = R"("a":1)"}));
+  record::write_mark(thread, *thread.lane, {.type = record::MarkType::kString, .name = name, .text = "text", .attrs = R"("a":1)"});
+  open({.name = name, .attrs = R"("open":true)"});
+  open({.name = name, .flags = record::kHasDataLoad, .aux = 5});
+}
+
+// The file of a journal like any other, cut behind the blocks it uses.
+std::string make_journal(const std::string& path) {
+  record::open_gate();
+  record::close_gate();
+  record::Journal& journal = record::Journal::instance();
+  journal.begin_session({});
+  if (!journal.attach_file(path).ok()) std::abort();
+  record::open_gate();
+  std::thread(record_sample).join();
+  record_sample();
+  const auto* memory = reinterpret_cast<const char*>(&journal.header());
+  std::string bytes(memory, kJournalBytes);
+  record::close_gate();
+  journal.detach_file(true);
+  return bytes;
+}
+
+struct Place {
+  std::string directory = "/tmp/journal_reader_fuzz." + std::to_string(::getpid());
+  std::string journal = directory + "/live/x.journal";
+  std::string sample;
+  Place() {
+    std::filesystem::create_directories(directory + "/live");
+    sample = make_journal(directory + "/live/sample.journal");
+  }
+  ~Place() { std::filesystem::remove_all(directory); }
+};
+
+void apply_patches(std::string& bytes, const std::uint8_t* data, std::size_t size) {
+  while (size >= 5) {
+    const std::size_t position = (data[0] | std::size_t{data[1]} << 8 | std::size_t{data[2]} << 16) * 64 + data[3] % 64;
+    const std::size_t length = std::min<std::size_t>(data[4], size - 5);
+    if (position + length <= bytes.size()) std::memcpy(bytes.data() + position, data + 5, length);
+    data += 5 + length;
+    size -= 5 + length;
+  }
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (fd < 0 || ::write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
+  ::close(fd);
+}
+
+void touch(const model::Batch& batch) {
+  std::size_t sum = 0;
+  for (const model::Span& span : batch.spans) {
+    if (span.first_mark_id + std::size_t{span.mark_id_count} > batch.mark_ids.size()) std::abort();
+    for (const char c : span.name) sum += static_cast<unsigned char>(c);
+    for (const char c : span.attrs) sum += static_cast<unsigned char>(c);
+  }
+  for (const model::Mark& mark : batch.marks) {
+    for (const char c : mark.name) sum += static_cast<unsigned char>(c);
+    for (const char c : mark.text) sum += static_cast<unsigned char>(c);
+    for (const char c : mark.attrs) sum += static_cast<unsigned char>(c);
+  }
+  static volatile std::size_t sink;
+  sink = sum;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static auto* place = new Place;
+  if (size == 0) return 0;
+  std::string bytes;
+  if (data[0] == 0xFF) {
+    bytes.assign(reinterpret_cast<const char*>(data + 1), size - 1);
+  } else {
+    bytes = place->sample;
+    apply_patches(bytes, data, size);
+  }
+  write_file(place->journal, bytes);
+  spool::JournalReport report;
+  if (spool::inspect_journal(place->journal, report).ok()) {
+    touch(report.records);
+    for (const spool::OpenScopeView& open : report.open) touch({.spans = {open.span}});
+  }
+  const spool::Recovery recovery = spool::recover_directory(place->directory);
+  if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();
+  ::unlink(place->journal.c_str());
+  for (const std::string& file : recovery.files) ::unlink((place->directory + "/spool/" + file).c_str());
+  return 0;
+}
