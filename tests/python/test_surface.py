@@ -14,8 +14,8 @@ from child_process import run_python
 from sonde import _core
 
 EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound",
-            "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default", "health", "mark", "profile",
-            "scope", "shutdown", "trace"]  # fmt: skip
+            "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default",
+            "health", "mark", "profile", "scope", "shutdown", "trace"]  # fmt: skip
 
 PROFILE = {
     "config": None,

@@ -230,11 +230,11 @@ TEST(Session, CyclesWithScopesOpenOnOtherThreads) {
       threads.emplace_back([&] {
         while (!done.load()) {
           const record::ScopeHandle outer = host.held([] { return testing::open("outer"); });
-          for (int i = 0; i < 20; ++i) {
+          for (int i = 0; i < 5; ++i) {
             const record::ScopeHandle inner = host.held([] { return testing::open("inner"); });
             host.held([&] { testing::close(inner); });
           }
-          ::usleep(200);
+          ::usleep(1000);
           host.held([&] { testing::close(outer); });
         }
       });
