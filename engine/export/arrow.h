@@ -65,9 +65,9 @@ namespace sonde::exporting {
 //   object)
 //
 // `?` is nullable; what a span that is still open cannot have is null. mark_count counts the marks
-// of the batch (or, where it carries none, what its spans say), depth the ancestors in it. The consumer calls out->release, from any thread; the
-// stream holds the batch until its table is taken. Throws std::bad_alloc; the callbacks throw
-// nothing and return an errno.
+// of the batch (or, where it carries none, what its spans say), depth the ancestors in it. The
+// consumer calls out->release, from any thread; the stream holds the batch until its table is
+// taken. Throws std::bad_alloc; the callbacks throw nothing and return an errno.
 void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);
 
 }  // namespace sonde::exporting

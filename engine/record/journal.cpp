@@ -371,6 +371,8 @@ Lane* Journal::take_lane(LaneState state, std::uint64_t inherited_parent) noexce
     number = lane_count_.load(std::memory_order_relaxed);
     if (number == kMaxLanes) return nullptr;
     if (number % 4 == 0) {
+      // Stacks may take half of the blocks: a burst of tasks must leave room for what it records.
+      if (number / 4 >= usable_.load() / 2) return nullptr;
       const std::uint32_t fresh = take_block();
       if (fresh == 0) return nullptr;
       std::memset(static_cast<void*>(&block(fresh)), 0, kBlockBytes);

@@ -21,10 +21,7 @@ inline constexpr std::uint32_t kMaxBlocks =
 inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while nobody drains
 inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
 inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
-inline constexpr std::uint32_t kMaxLanes =
-    8192;  // threads and tasks with scopes at one time: as many as fit
-
-// Who this process is, for the journal's header.
+inline constexpr std::uint32_t kMaxLanes = 4096;    // threads and tasks with scopes at one time
 struct Identity {
   std::int32_t rank = 0, local_rank = 0, world_size = 1;
 };

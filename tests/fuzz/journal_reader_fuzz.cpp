@@ -1,8 +1,8 @@
-// Any bytes given to the journal reader, and to the recovery that writes into the file it reads: they may find
-// nothing, they may not crash, hang or make a spool file that cannot be read.
+// Any bytes given to the journal reader, and to the recovery that writes into the file it reads:
+// they may find nothing, they may not crash, hang or make a spool file that cannot be read.
 //
-// A journal is a megabyte and more of mostly zeros, too much for a fuzzer to move about. An input is therefore
-// a list of patches over a journal that was recorded when the target started:
+// A journal is a megabyte and more of mostly zeros, too much for a fuzzer to move about. An input
+// is therefore a list of patches over a journal that was recorded when the target started:
 //
 //   u8 0xFF: the bytes that follow are the whole file
 //   otherwise, over and over:  u24 position (of 64 bytes)  u8 offset within  u8 length  bytes
@@ -35,15 +35,21 @@ constexpr std::size_t kJournalBytes = record::kBlocksOffset + kBlocks * record::
 void record_sample() {
   record::ThreadState& thread = *record::this_thread();
   const std::uint32_t name = record::intern("work"), attrs = record::intern(R"("fixed":1)");
-  const auto open = [&](const record::ScopeStart& start) { return record::open_scope(thread, *thread.lane, start); };
-  const auto close = [&](const record::ScopeHandle& scope) { record::close_scope(thread, scope, {}, base::monotonic_ns()); };
+  const auto open = [&](const record::ScopeStart& start) {
+    return record::open_scope(thread, *thread.lane, start);
+  };
+  const auto close = [&](const record::ScopeHandle& scope) {
+    record::close_scope(thread, scope, {}, base::monotonic_ns());
+  };
   for (std::int64_t i = 0; i < 700; ++i) {
     const record::ScopeHandle scope = open({.name = name, .index = i, .flags = record::kHasIndex});
     record::write_mark(thread, *thread.lane, {.name = name, .real = 0.5});
     close(scope);
   }
   close(open({.static_attrs = attrs, .name_text = "inline name", .attrs = R"("a":1)"}));
-  record::write_mark(thread, *thread.lane, {.type = record::MarkType::kString, .name = name, .text = "text", .attrs = R"("a":1)"});
+  record::write_mark(
+      thread, *thread.lane,
+      {.type = record::MarkType::kString, .name = name, .text = "text", .attrs = R"("a":1)"});
   open({.name = name, .attrs = R"("open":true)"});
   open({.name = name, .flags = record::kHasDataLoad, .aux = 5});
 }
@@ -78,7 +84,8 @@ struct Place {
 
 void apply_patches(std::string& bytes, const std::uint8_t* data, std::size_t size) {
   while (size >= 5) {
-    const std::size_t position = (data[0] | std::size_t{data[1]} << 8 | std::size_t{data[2]} << 16) * 64 + data[3] % 64;
+    const std::size_t position =
+        (data[0] | std::size_t{data[1]} << 8 | std::size_t{data[2]} << 16) * 64 + data[3] % 64;
     const std::size_t length = std::min<std::size_t>(data[4], size - 5);
     if (position + length <= bytes.size()) std::memcpy(bytes.data() + position, data + 5, length);
     data += 5 + length;
@@ -88,7 +95,8 @@ void apply_patches(std::string& bytes, const std::uint8_t* data, std::size_t siz
 
 void write_file(const std::string& path, std::string_view bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  if (fd < 0 || ::write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
+  if (fd < 0 || ::write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    std::abort();
   ::close(fd);
 }
 
@@ -129,6 +137,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const spool::Recovery recovery = spool::recover_directory(place->directory);
   if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();
   ::unlink(place->journal.c_str());
-  for (const std::string& file : recovery.files) ::unlink((place->directory + "/spool/" + file).c_str());
+  for (const std::string& file : recovery.files)
+    ::unlink((place->directory + "/spool/" + file).c_str());
   return 0;
 }

@@ -169,6 +169,28 @@ def test_thousands_of_tasks(session, spool_dir):
     assert health["scope_drop_count"] == 0
 
 
+def test_more_tasks_than_stacks_are_counted_and_starve_nobody(memory):
+    async def one(number, gate):
+        with ci.scope("task", index=number):
+            await gate.wait()
+
+    async def main():
+        gate = asyncio.Event()
+        tasks = [asyncio.create_task(one(number, gate)) for number in range(6000)]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    recorded = len(ci.trace(format="df", name="task"))
+    assert recorded > 3000
+    assert recorded + ci.health()["span_drop_count"] == 6000
+    for number in range(20_000):
+        with ci.scope("after", index=number):
+            pass
+    assert len(ci.trace(format="df", name="after")) == 20_000
+
+
 def test_tasks_left_over_at_shutdown(session, spool_dir):
     async def stuck():
         with ci.scope("stuck"):
