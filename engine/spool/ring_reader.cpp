@@ -120,7 +120,7 @@ void RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
       record.name != 0 ? view_.name(record.name) : out.arena.copy({text, record.name_length});
   if ((record.flags & record::kHasIndex) != 0) span.index = record.index;
   span.start_ns = base::to_wall_ns(head.anchor, record.start_ns);
-  span.end_ns = span.start_ns + static_cast<std::int64_t>(record.end_ns - record.start_ns);
+  span.end_ns = base::to_wall_ns(head.anchor, record.end_ns);
   span.thread_id = thread_id;
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;

@@ -1,6 +1,7 @@
 """Every test starts without a session, in an empty directory, without this machine's settings."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 
 # What the tests of this folder share lies beside them.
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A runner in the background may hand SIGINT down ignored; caught here, children get the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SETTINGS = ("CIRRON_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
