@@ -136,7 +136,7 @@ lint: build ## Formatting and static checks, both languages
 	@$(VENV)/ruff format --check
 	@$(VENV)/mypy
 	@clang-format --dry-run -Werror $(cpp_files)
-	@found=$$(run-clang-tidy -quiet -p build/dev -j $(JOBS) '/engine/.*\.cpp$$' 2>/dev/null) || \
+	@found=$$(run-clang-tidy -quiet -p build/dev -j $(JOBS) '^$(CURDIR)/engine/.*\.cpp$$' 2>/dev/null) || \
 	  { grep -v '^clang-tidy' <<<"$$found"; exit 1; }
 
 .PHONY: format

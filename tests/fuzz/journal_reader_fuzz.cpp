@@ -62,8 +62,8 @@ std::string make_journal(const std::string& path) {
   journal.begin_session({});
   if (!journal.attach_file(path).ok()) std::abort();
   record::open_gate();
-  std::thread([] { record_sample(260); }).join();  // beyond one block of the ring
   record_sample(5);
+  std::thread([] { record_sample(260); }).join();  // another lane, and beyond one block of its ring
   const auto* memory = reinterpret_cast<const char*>(&journal.header());
   std::string bytes(memory, kJournalBytes);
   record::close_gate();
@@ -72,7 +72,7 @@ std::string make_journal(const std::string& path) {
 }
 
 struct Place {
-  std::string directory = "/tmp/journal_reader_fuzz." + std::to_string(::getpid());
+  std::string directory = "/dev/shm/journal_reader_fuzz." + std::to_string(::getpid());
   std::string journal = directory + "/live/x.journal";
   std::string sample;
   Place() {
@@ -102,13 +102,15 @@ void apply_patches(std::string& bytes, const std::uint8_t* data, std::size_t siz
   }
 }
 
+constexpr char kZeros[4096] = {};
+
 // Leaves out the pages of zeros, which are nearly all.
 void write_file(const std::string& path, std::string_view bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes.size())) != 0) std::abort();
   for (std::size_t at = 0; at < bytes.size(); at += 4096) {
     const std::string_view page = bytes.substr(at, 4096);
-    if (page.find_first_not_of('\0') == std::string_view::npos) continue;
+    if (std::memcmp(page.data(), kZeros, page.size()) == 0) continue;
     if (::pwrite(fd, page.data(), page.size(), static_cast<off_t>(at)) < 0) std::abort();
   }
   ::close(fd);
