@@ -135,8 +135,8 @@ void Journal::begin_session(const Identity& identity) noexcept {
 
 void Journal::end_session() noexcept {
   header().key = base::random_id();  // what comes later belongs to another session
-  // Blocks beyond the idle cap stay usable for those who hold them; only new ones stop coming.
-  const std::uint32_t before = usable_.exchange(std::max(kIdleBlocks, fresh_.load()));
+  // Blocks in use (the stacks of a burst of tasks) stay; beside them there is the idle room.
+  const std::uint32_t before = usable_.exchange(std::min(kMaxBlocks, fresh_.load() + kIdleBlocks));
   available_.fetch_sub(static_cast<std::int32_t>(before - usable_.load()));
 }
 

@@ -134,25 +134,25 @@ void touch(const model::Batch& batch) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static auto* place = new Place;
+  static Place place;
   if (size == 0) return 0;
   std::string bytes;
   if (data[0] == 0xFF) {
     bytes.assign(reinterpret_cast<const char*>(data + 1), size - 1);
   } else {
-    bytes = place->sample;
+    bytes = place.sample;
     apply_patches(bytes, data, size);
   }
-  write_file(place->journal, bytes);
+  write_file(place.journal, bytes);
   spool::JournalReport report;
-  if (spool::inspect_journal(place->journal, report).ok()) {
+  if (spool::inspect_journal(place.journal, report).ok()) {
     touch(report.records);
     for (const spool::OpenScopeView& open : report.open) touch({.spans = {open.span}});
   }
-  const spool::Recovery recovery = spool::recover_directory(place->directory);
+  const spool::Recovery recovery = spool::recover_directory(place.directory);
   if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();
-  ::unlink(place->journal.c_str());
+  ::unlink(place.journal.c_str());
   for (const std::string& file : recovery.files)
-    ::unlink((place->directory + "/spool/" + file).c_str());
+    ::unlink((place.directory + "/spool/" + file).c_str());
   return 0;
 }

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 def run_python(code, *args, flags=(), env=None, check=True, timeout=TIMEOUT_S, **options):
