@@ -332,6 +332,10 @@ bool Session::next_batch(Moved& moved) {
     moved = {};
     return false;
   }
+  earlier_.clear();
+  if (options_.on_lines) {
+    for (const model::Span& span : batch_.spans) shared_.memory.copy_open_marks(span.id, earlier_);
+  }
   shared_.memory.add(batch_);
   return more;
 }
@@ -356,17 +360,20 @@ void Session::deliver(Moved moved) {
   if (options_.on_lines) emit_lines();
 }
 
+// Each span with its newest marks, whichever batch they came in.
 void Session::emit_lines() {
-  std::unordered_map<base::Id, std::vector<const model::Mark*>, base::IdHash> marks;
-  for (const model::Mark& mark : batch_.marks) marks[mark.span_id].push_back(&mark);
+  constexpr std::size_t kMaxMarks = 64;
+  std::unordered_map<base::Id, std::vector<const model::Mark*>, base::IdHash> marks_of;
+  for (const model::Batch* batch : {&earlier_, &batch_}) {
+    for (const model::Mark& mark : batch->marks) marks_of[mark.span_id].push_back(&mark);
+  }
   std::vector<std::string> lines;
   lines.reserve(batch_.spans.size());
   for (const model::Span& span : batch_.spans) {
     std::string& line = lines.emplace_back("[cirron] ");
-    const auto found = marks.find(span.id);
-    model::append_line(line, span,
-                       found != marks.end() ? std::span<const model::Mark* const>(found->second)
-                                            : std::span<const model::Mark* const>());
+    std::span<const model::Mark* const> marks;
+    if (const auto found = marks_of.find(span.id); found != marks_of.end()) marks = found->second;
+    model::append_line(line, span, marks.last(std::min(marks.size(), kMaxMarks)));
   }
   if (!lines.empty()) options_.on_lines(lines);
 }

@@ -64,6 +64,7 @@ class Session {
   std::optional<Outbox> outbox_;
   std::thread thread_;
   model::Batch batch_;
+  model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;
   record::Losses lost_at_start_;
   bool all_written_ = true;

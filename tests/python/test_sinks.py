@@ -75,6 +75,26 @@ def test_stdout(workdir, capsys, records):
     assert list(workdir.iterdir()) == []
 
 
+def test_a_line_shows_marks_of_earlier_flushes(capsys):
+    ci.profile(output="stdout", flush_interval=3600)
+    with ci.scope("long"):
+        ci.mark("first", 1)
+        ci.flush()
+        ci.mark("second", 2)
+        ci.flush()
+        ci.mark("third", 3)
+    with ci.scope("many"):
+        for number in range(100):
+            ci.mark("m", number)
+            if number % 30 == 0:
+                ci.flush()
+    ci.flush()
+    long, many = lines_of(capsys.readouterr().out)
+    assert long.endswith(" {first=1, second=2, third=3}")
+    newest = ", ".join(f"m={number}" for number in range(36, 100))
+    assert many.endswith(f" {{{newest}}}")
+
+
 def test_stdout_is_the_one_of_the_moment(monkeypatch):
     ci.profile(output="stdout", flush_interval=3600)
     elsewhere = io.StringIO()
