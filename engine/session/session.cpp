@@ -53,8 +53,12 @@ Session::~Session() = default;
 void Session::begin() {
   const bool was_open = record::gate_open();
   record::close_gate();
-  Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
-  open_root();
+  {
+    // Without a session whoever flushes drains by himself, and what he reads are times by the anchor.
+    const std::lock_guard lock(shared_.lock);
+    Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
+    open_root();
+  }
   if (directory_) open_journal();
   Journal::instance().remember_session();
   lost_pages_ = Journal::lost_pages();
