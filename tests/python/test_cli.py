@@ -272,6 +272,34 @@ def test_autopsy_of_a_killed_process(tmp_path):
     assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
 
 
+def test_autopsy_of_a_run_that_ended_but_could_not_write(tmp_path):
+    run_python(
+        """
+        import shutil, sys
+        from pathlib import Path
+        import cirron as ci
+        ci.profile(path=sys.argv[1], flush_interval=3600, frameworks=[])
+        ci.flush()
+        spool = Path(sys.argv[1]) / "spool"
+        shutil.rmtree(spool)
+        spool.write_text("in the way")
+        with ci.scope("work"):
+            ci.mark("loss", 0.5)
+        """,
+        tmp_path,
+    )
+    (tmp_path / "spool").unlink()
+    before = sonde("autopsy", tmp_path, "--keep").stdout
+    assert ": ended, 3 records were left in the journal\n" in before
+    assert "nothing was moved" in before
+    text = sonde("autopsy", tmp_path).stdout
+    assert ": ended, 3 records were left in the journal and are now recovered\n" in text
+    assert "DEAD" not in text and "died" not in text
+    spool = Spool(tmp_path / "spool")
+    assert sorted(spool.names()) == ["cirron.session", "work"]
+    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+
+
 def test_autopsy_as_json(tmp_path):
     pid = killed_run(tmp_path)
     report = json.loads(sonde("autopsy", tmp_path, "--json").stdout)
