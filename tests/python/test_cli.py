@@ -186,6 +186,98 @@ def test_trace_groups_ranks(tmp_path):
     assert sonde("trace", tmp_path, "--summary").stdout.count("rank ") == 2
 
 
+ONE_RUN = """
+    import os, sys, cirron as ci
+    ci.profile(path=sys.argv[1], frameworks=[])
+    with ci.scope(sys.argv[2]):
+        ci.mark("loss", 0.5)
+    print(os.getpid())
+"""
+
+
+@pytest.fixture
+def three_runs(tmp_path):
+    """A directory that three runs wrote into, and their pids."""
+    runs = [run_python(ONE_RUN, tmp_path, f"work{number}") for number in (1, 2, 3)]
+    return tmp_path, [int(run.stdout) for run in runs]
+
+
+def test_trace_tells_runs_apart(three_runs):
+    directory, pids = three_runs
+    lines = sonde("trace", directory).stdout.splitlines()
+    assert len(lines) == 9
+    for number, pid in enumerate(pids, 1):
+        heading, session, work = lines[3 * number - 3 : 3 * number]
+        assert heading.startswith(f"run {number} of 3, of 20")
+        assert heading.endswith(f" UTC, pid {pid}")
+        assert session.startswith("  cirron.session - ")
+        assert work.startswith(f"    work{number} - ")
+    newest = sonde("trace", directory, "--last", "6").stdout.splitlines()
+    assert [line for line in newest if line.startswith("run of ")] == [
+        line.replace(f"run {number} of 3, of", "run of")
+        for number, line in enumerate(lines[::3], 1)
+    ]
+    ids = {root["id"] for root in json.loads(sonde("trace", directory, "--json").stdout)["roots"]}
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(("run", "number"), [("1", 1), ("2", 2), ("3", 3), ("last", 3)])
+def test_trace_of_one_run(three_runs, run, number):
+    directory, pids = three_runs
+    session, work = sonde("trace", directory, "--run", run).stdout.splitlines()
+    assert session.startswith("cirron.session - ")
+    assert work.startswith(f"  work{number} - ") and work.endswith("{loss=0.5000}")
+    tree = json.loads(sonde("trace", directory, "--run", run, "--json").stdout)
+    assert [root["pid"] for root in tree["roots"]] == [pids[number - 1]]
+    table = sonde("trace", directory, "--run", run, "--summary").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["name", "cirron.session", f"work{number}"]
+    last = sonde("trace", directory, "--run", run, "--last", "1").stdout
+    assert last.startswith("cirron.session - ")
+
+
+def test_summary_says_that_it_adds_runs_up(three_runs):
+    directory, _ = three_runs
+    first, header, session, *_ = sonde("trace", directory, "--summary").stdout.splitlines()
+    assert first.startswith("adds up 3 runs; ")
+    assert header.split()[0] == "name"
+    assert session.split()[:2] == ["cirron.session", "3"]
+    assert json.loads(sonde("trace", directory, "--summary", "--json").stdout)["spans"] == 6
+    assert "adds up" not in sonde("trace", REFERENCE, "--summary").stdout
+
+
+@pytest.mark.parametrize("more", [[], ["--summary"]], ids=["tree", "summary"])
+def test_trace_of_a_run_that_is_not_there(three_runs, more):
+    directory, _ = three_runs
+    done = sonde("trace", directory, "--run", "4", *more)
+    assert done.stdout == "(no spans)\n"
+    assert "there is no run 4" in done.stderr and "holds 3 of them" in done.stderr
+    for wrong in ("0", "-1", "first", "1.5"):
+        assert "--run" in sonde("trace", directory, "--run", wrong, *more, status=2).stderr
+
+
+def test_ranks_that_run_together_are_one_run(tmp_path):
+    code = """
+        import sys, cirron as ci
+        ci.profile(path=sys.argv[1], frameworks=[])
+        print("ready", flush=True)
+        sys.stdin.readline()
+    """
+    for _ in range(2):
+        both = [RunningPython(code, tmp_path, env={"RANK": str(rank)}) for rank in (0, 1)]
+        with both[0], both[1]:
+            for run in both:
+                run.wait_for()
+            for run in both:
+                run.finish("go\n")
+    text = sonde("trace", tmp_path).stdout
+    assert text.count("run 1 of 2, ") == text.count("run 2 of 2, ") == 2
+    assert sonde("trace", tmp_path, "--summary").stdout.startswith("adds up 2 runs; ")
+    lines = sonde("trace", tmp_path, "--run", "last").stdout.splitlines()
+    assert [line.split(" - ")[0] for line in lines] == [
+        "rank 0", "  cirron.session", "rank 1", "  cirron.session",
+    ]  # fmt: skip
+
+
 def test_trace_skips_what_it_cannot_read(tmp_path):
     shutil.copytree(REFERENCE, tmp_path / "spool")
     (tmp_path / "spool" / "0.json").write_text('{"schema_version": 1, "spans": [')
