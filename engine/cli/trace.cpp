@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/analysis/summary.h"
@@ -29,7 +30,6 @@ struct TraceOptions {
   bool summary = false;
   bool json = false;
   Choice choice;
-  std::string name;
   std::optional<std::size_t> last;
   report::TreeOptions tree;
 };
@@ -55,21 +55,34 @@ int summarize(const Place& place, const TraceOptions& options) {
   });
   if (!collector.report_skipped()) return 1;
   if (!one_run) selection.settle(options.directory);
-  const analysis::Summary summary = summarizer.finish(options.name);
+  selection.explain_rank();
+  selection.explain_name(summarizer.names());
+  const analysis::Summary summary = summarizer.finish(options.choice.name);
   if (!options.json && !one_run && !summary.ranks.empty())
     print(report::added_up_line(selection.runs(), options.choice.rank));
   print(options.json ? report::summary_json(summary) : report::summary_text(summary));
   return 0;
 }
 
-// Narrows the spans down to what was asked for.
+std::vector<std::string_view> names_of(const std::vector<model::Span>& spans) {
+  std::vector<std::string_view> names;
+  names.reserve(spans.size());
+  for (const model::Span& span : spans) names.push_back(span.name);
+  return names;
+}
+
+// Narrows the spans down to what was asked for, and says so where that is nothing.
 void select(Selection& selection, const TraceOptions& options, std::vector<model::Span>& spans) {
   if (selection.settle(options.directory)) {
     selection.narrow(spans);
   } else {
     spans.clear();
   }
-  if (!options.name.empty()) spans = model::select_name(spans, options.name);
+  selection.explain_rank();
+  if (options.choice.name.empty()) return;
+  std::vector<model::Span> selected = model::select_name(spans, options.choice.name);
+  if (selected.empty()) selection.explain_name(names_of(spans));
+  spans = std::move(selected);
 }
 
 int draw_tree(const Place& place, const TraceOptions& options) {
@@ -80,7 +93,7 @@ int draw_tree(const Place& place, const TraceOptions& options) {
     selection.narrow(batch.spans);
   };
   // Read from the end, only some of the runs are seen.
-  const bool only_last = options.last && options.name.empty() && !selection.wants_run();
+  const bool only_last = options.last && options.choice.name.empty() && !selection.wants_run();
   Trace trace =
       only_last ? collector.collect_last(*options.last, filter) : collector.collect(filter);
   if (!collector.report_skipped()) return 1;
@@ -117,7 +130,7 @@ Run declare_trace(CLI::App& app) {
   app.add_option("DIR", options->directory,
                  "Output directory of a run, its spool, or one spool file")
       ->capture_default_str();
-  app.add_option("--name", options->name, "Only spans of this name and what is below them");
+  app.add_option("--name", options->choice.name, "Only spans of this name and what is below them");
   app.add_option("--rank", options->choice.rank, "Only this rank");
   app.add_option("--run", options->choice.run, "Only this run: its number, or last")
       ->check(CLI::Range(1, std::numeric_limits<int>::max()) | CLI::IsMember({"last"}));

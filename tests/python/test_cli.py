@@ -142,7 +142,37 @@ def test_trace_filters():
     assert sonde("trace", REFERENCE, "--name", "epoch", "--last", "1").stdout.splitlines() == [
         "epoch[1] - 3.8ms {epoch_loss=0.5234}",
     ]
-    assert sonde("trace", REFERENCE, "--rank", "7").stdout == "(no spans)\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--summary"]], ids=["tree", "summary"])
+def test_trace_says_what_there_is_instead_of_a_name_or_rank(more):
+    nope = sonde("trace", REFERENCE, "--name", "nope", *more)
+    assert nope.stdout == "(no spans)\n"
+    names = "augment, batch, cirron.session, epoch, thread_scope"
+    assert nope.stderr == f"sonde: no span is called nope; there are: {names}\n"
+    rank = sonde("trace", REFERENCE, "--rank", "7", *more)
+    assert rank.stdout == "(no spans)\n"
+    assert rank.stderr == "sonde: no span is of rank 7; there are spans of: 0\n"
+    # One reason is enough.
+    both = sonde("trace", REFERENCE, "--rank", "7", "--name", "nope", *more)
+    assert both.stderr == rank.stderr
+    assert sonde("trace", REFERENCE, "--name", "epoch", *more).stderr == ""
+
+
+def test_trace_lists_ten_names_of_many(tmp_path):
+    run_python(
+        """
+        import sys, cirron as ci
+        ci.profile(path=sys.argv[1], frameworks=[])
+        for number in range(15):
+            with ci.scope(f"name{number:02}"):
+                pass
+        """,
+        tmp_path,
+    )
+    said = sonde("trace", tmp_path, "--name", "nope").stderr
+    assert said.endswith("name00, name01, name02, name03, name04, name05, name06, name07, name08"
+                         " and 6 more\n")  # fmt: skip
 
 
 def test_trace_as_json():
