@@ -138,8 +138,10 @@ Run declare_trace(CLI::App& app) {
   app.add_option("--limit", options->tree.sibling_limit,
                  "Same-named siblings to print before adding up the rest; 0: all")
       ->capture_default_str();
+  auto* attrs = app.add_flag("--attrs", options->tree.attrs, "Attributes behind each span");
   app.add_flag("--summary", options->summary, "Add up by name: counts, totals, quantiles, shares")
-      ->excludes(last);
+      ->excludes(last)
+      ->excludes(attrs);
   app.add_flag("--json", options->json, "JSON instead of text");
   return [options] { return run(*options); };
 }

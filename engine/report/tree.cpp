@@ -116,6 +116,10 @@ class TreeText {
     if (const auto how = spans_[i].closed_by(); !how.empty())
       out_ += fmt::format(" [closed by {}]", how);
     if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
+    if (options_.attrs && !spans_[i].attrs.empty()) {
+      out_ += ' ';
+      model::append_attrs(out_, spans_[i].attrs);
+    }
     out_ += '\n';
     const Children below = tree_.children_of(i);
     if (depth < kDeepest) {

@@ -13,6 +13,7 @@ namespace sonde::report {
 struct TreeOptions {
   // Siblings of one name that are printed; the rest becomes one line that adds them up. 0: all.
   std::size_t sibling_limit = 20;
+  bool attrs = false;  // attributes behind the marks, as JSON
   // Given, and where a rank shows more than one run: a line above each says which it is.
   const model::Runs* runs = nullptr;
   bool number_runs = true;

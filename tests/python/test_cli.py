@@ -144,6 +144,15 @@ def test_trace_filters():
     ]
 
 
+def test_trace_shows_attributes_when_asked():
+    lines = sonde("trace", REFERENCE, "--attrs", "--limit", "1").stdout.splitlines()
+    augment = next(line for line in lines if "augment" in line)
+    attrs = json.loads(augment[augment.index("{") :])
+    assert attrs["note"] == 'é "quoted" \n tab\t 🚀'
+    assert "note" not in sonde("trace", REFERENCE).stdout
+    sonde("trace", REFERENCE, "--attrs", "--summary", status=2)
+
+
 @pytest.mark.parametrize("more", [[], ["--summary"]], ids=["tree", "summary"])
 def test_trace_says_what_there_is_instead_of_a_name_or_rank(more):
     nope = sonde("trace", REFERENCE, "--name", "nope", *more)

@@ -27,6 +27,18 @@ TEST(TreeText, IndentsAndJoinsMarks) {
             "    forward - 142us\n");
 }
 
+TEST(TreeText, AttributesWhenAskedFor) {
+  std::vector<Span> spans = {span(1, 0, "a", 0, 1), span(2, 1, "b", 0, 1)};
+  spans[0].attrs = "\"lr\":0.1,\n\"note\":\"x\"";
+  const std::vector<model::Mark> marks = {mark(1, 1, "loss", 0.5)};
+  EXPECT_EQ(tree_text(spans, marks, {.attrs = true}),
+            "a - 1us {loss=0.5000} {\"lr\":0.1,\\x0a\"note\":\"x\"}\n"
+            "  b - 1us\n");
+  EXPECT_EQ(tree_text(spans, marks),
+            "a - 1us {loss=0.5000}\n"
+            "  b - 1us\n");
+}
+
 TEST(TreeText, RanksAreGroups) {
   const std::vector<Span> spans = {on_rank(1, span(1, 0, "a", 0, 1)),
                                    on_rank(0, span(2, 0, "a", 5, 7)),
