@@ -403,22 +403,25 @@ def test_autopsy_of_a_killed_process(tmp_path):
     assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
 
 
+# Ends properly, but what it recorded cannot be written.
+WITHOUT_SPOOL = """
+    import shutil, sys
+    from pathlib import Path
+    import cirron as ci
+    ci.profile(path=sys.argv[1], flush_interval=3600, frameworks=[])
+    ci.flush()
+    spool = Path(sys.argv[1]) / "spool"
+    shutil.rmtree(spool)
+    spool.write_text("in the way")
+    with ci.scope("work"):
+        ci.mark("loss", 0.5)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
 def test_autopsy_of_a_run_that_ended_but_could_not_write(tmp_path):
-    run_python(
-        """
-        import shutil, sys
-        from pathlib import Path
-        import cirron as ci
-        ci.profile(path=sys.argv[1], flush_interval=3600, frameworks=[])
-        ci.flush()
-        spool = Path(sys.argv[1]) / "spool"
-        shutil.rmtree(spool)
-        spool.write_text("in the way")
-        with ci.scope("work"):
-            ci.mark("loss", 0.5)
-        """,
-        tmp_path,
-    )
+    run_python(WITHOUT_SPOOL, tmp_path, stdin=subprocess.DEVNULL)
     (tmp_path / "spool").unlink()
     before = sonde("autopsy", tmp_path, "--keep").stdout
     assert ": ended, 3 records were left in the journal\n" in before
@@ -533,6 +536,16 @@ def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
     assert sum(line.startswith("[cirron] batch[0] - ") for line in lines) == 2
     assert sum(line.startswith("[cirron] cirron.session - ") for line in lines) == 1
     assert lines[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
+
+
+def test_tail_of_a_run_that_ended_but_could_not_write(tmp_path):
+    with RunningPython(WITHOUT_SPOOL, tmp_path) as run:
+        run.wait_for()
+        with tail_of(tmp_path) as tail:
+            assert tail.stdout.readline().startswith("[cirron] work - ")
+            run.finish()
+            output, _ = tail.communicate(timeout=30)
+    assert output.splitlines()[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
 
 
 def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):
