@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/analysis/histogram.h"
 #include "engine/model/trace.h"
@@ -58,6 +59,8 @@ class NameTree {
   NameTree();
   NameId intern(std::string_view name);
   std::string_view name(NameId id) const { return names_[id]; }
+  // All but what stands for several.
+  std::vector<std::string_view> names() const { return {names_.begin() + 1, names_.end()}; }
 
   // The node of that name, made when there is none. Stays valid until it is merged into another.
   Node& find_or_add(Forest& forest, NameId name);

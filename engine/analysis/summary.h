@@ -55,6 +55,8 @@ class Summarizer {
   explicit Summarizer(SummaryOptions options = {});
   // Spans of one batch, in any order.
   void add(std::span<const model::Span> spans);
+  // Every name so far, as long as this lives.
+  std::vector<std::string_view> names() const { return tree_.names(); }
   // Ends the stream. With a name: only the subtrees of that name, wherever they are.
   Summary finish(std::string_view name = {});
 

@@ -1,6 +1,8 @@
 // sonde autopsy DIR: what dead processes left, and its recovery into the spool.
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -54,6 +56,7 @@ class Examination {
 
   const Place& place_;
   report::Autopsy result_;
+  std::vector<std::string> paths_;  // of the first processes of the result: those with a journal
   std::deque<spool::JournalReport> journals_;  // what the spans and marks of the result point into
   std::deque<model::Batch> batches_;           // likewise
 };
@@ -63,6 +66,7 @@ void Examination::examine(const std::string& path) {
   const base::Status status = spool::inspect_journal(path, journal);
   if (status.ok()) {
     result_.processes.push_back(process_state(journal));
+    paths_.push_back(path);
   } else if (status.error() !=
              ENOENT) {  // gone: its process ended, or somebody recovered it, just now
     result_.problems.push_back(status.text());
@@ -164,6 +168,8 @@ void Examination::recover() {
   result_.moved_marks = recovery.marks;
   result_.moved_scopes = recovery.open_scopes;
   result_.moved_files = recovery.files;
+  for (std::size_t i = 0; i < paths_.size(); ++i)
+    result_.processes[i].moved = ::access(paths_[i].c_str(), F_OK) != 0;
   for (const std::string& problem : recovery.problems) {
     if (std::find(result_.problems.begin(), result_.problems.end(), problem) ==
         result_.problems.end()) {

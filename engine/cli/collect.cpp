@@ -14,7 +14,7 @@ namespace sonde::cli {
 
 void Collector::skipped(const base::Status& status) {
   constexpr std::size_t kSpoken = 20;
-  if (++files_skipped_ <= kSpoken) complain("skipped: " + status.text());
+  if (++files_skipped_ <= kSpoken && !quiet_) complain("skipped: " + status.text());
 }
 
 bool Collector::report_skipped() const {
@@ -73,8 +73,7 @@ bool Collector::read_file(const std::string& path, spool::Detail detail, model::
   return true;
 }
 
-void Trace::add(model::Batch& batch, std::optional<int> rank) {
-  if (rank) std::erase_if(batch.spans, [&](const model::Span& span) { return span.rank != *rank; });
+void Trace::add(model::Batch& batch) {
   for (model::Span& span : batch.spans)
     span.first_mark_id += static_cast<std::uint32_t>(mark_ids.size());
   spans.insert(spans.end(), batch.spans.begin(), batch.spans.end());
@@ -83,9 +82,12 @@ void Trace::add(model::Batch& batch, std::optional<int> rank) {
   arenas.push_back(std::move(batch.arena));
 }
 
-Trace Collector::collect(std::optional<int> rank) {
+Trace Collector::collect(const Filter& filter) {
   Trace trace;
-  each_batch(spool::Detail::kAll, false, [&](model::Batch& batch) { trace.add(batch, rank); });
+  each_batch(spool::Detail::kAll, false, [&](model::Batch& batch) {
+    filter(batch);
+    trace.add(batch);
+  });
   return trace;
 }
 
@@ -127,17 +129,21 @@ bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
 
 }  // namespace
 
-Trace Collector::collect_last(std::size_t count, std::optional<int> rank) {
+Trace Collector::collect_last(std::size_t count, const Filter& filter) {
   Trace trace;
   std::vector<model::Batch> journals;
   read_journals(journals);
-  for (model::Batch& batch : journals) trace.add(batch, rank);
+  for (model::Batch& batch : journals) {
+    filter(batch);
+    trace.add(batch);
+  }
   trace.spans = model::select_last(trace.spans, count);
   model::Batch batch;
   for (auto path = place_.files.rbegin(); path != place_.files.rend(); ++path) {
     if (!may_matter(trace, count, sealed_ns(*path))) break;
     if (!read_file(*path, spool::Detail::kAll, batch)) continue;
-    trace.add(batch, rank);
+    filter(batch);
+    trace.add(batch);
     trace.spans = model::select_last(trace.spans, count);
     const std::unordered_set<base::Id, base::IdHash> wanted = ids_of(trace.spans);
     std::erase_if(trace.marks,

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -21,25 +20,28 @@ struct Trace {
   std::vector<base::Id> mark_ids;
   std::vector<base::Arena> arenas;  // what the views point into
 
-  // Takes over a batch, or one rank's part of it.
-  void add(model::Batch& batch, std::optional<int> rank);
+  void add(model::Batch& batch);  // takes it over
 };
 
 // Reads a place batch by batch. Unreadable files cost one line on standard error each (the first
 // few) and are counted.
 class Collector {
  public:
-  explicit Collector(const Place& place) : place_(place) {}
+  // Takes out of a batch what nobody wants to see.
+  using Filter = std::function<void(model::Batch&)>;
+
+  // Quiet: unreadable files are only counted, for who reads the place twice.
+  explicit Collector(const Place& place, bool quiet = false) : place_(place), quiet_(quiet) {}
 
   // Calls `take` with every batch: first the journals', in which scopes still open are spans
   // without an end, or last when `journals_last` (children before parents); no span twice.
   void each_batch(spool::Detail detail, bool journals_last,
                   const std::function<void(model::Batch&)>& take);
-  // All of it, or one rank's.
-  Trace collect(std::optional<int> rank);
-  // The `count` spans that ended last, newest first, with their marks. Reads from the newest file
+  // All that the filter leaves.
+  Trace collect(const Filter& filter);
+  // The `count` of them that ended last, newest first, with their marks. Reads from the newest file
   // backwards and no further than it has to.
-  Trace collect_last(std::size_t count, std::optional<int> rank);
+  Trace collect_last(std::size_t count, const Filter& filter);
 
   std::size_t files_read() const noexcept { return files_read_; }
   std::size_t files_skipped() const noexcept { return files_skipped_; }
@@ -52,6 +54,7 @@ class Collector {
   void skipped(const base::Status& status);
 
   const Place& place_;
+  bool quiet_;
   spool::Reader reader_;
   std::size_t files_read_ = 0;
   std::size_t files_skipped_ = 0;

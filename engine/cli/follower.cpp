@@ -82,7 +82,7 @@ void Follower::look_at_journals() {
     if (!journal.alive && known == processes_.end())
       continue;  // dead before we came: the autopsy's
     Process& process = processes_[path];
-    process = {journal.pid, journal.rank, journal.alive, !journal.alive && !journal.clean};
+    process = {journal.pid, journal.rank, journal.alive, !journal.alive && !journal.ended};
     ranks_.insert(journal.rank);
     take(journal.records);
   }

@@ -10,6 +10,7 @@ report::ProcessState process_state(const spool::JournalReport& journal) {
   process.host = journal.host;
   process.fate = journal.alive   ? report::Fate::kRunning
                  : journal.clean ? report::Fate::kShutDown
+                 : journal.ended ? report::Fate::kEnded
                                  : report::Fate::kDead;
   process.started_ns = journal.started_ns;
   process.last_sign_ns = journal.last_sign_ns;

@@ -78,6 +78,12 @@ void append_value(std::string& out, const Mark& mark) {
   }
 }
 
+void append_attrs(std::string& out, std::string_view attrs) {
+  out += '{';
+  append_clean(out, attrs);
+  out += '}';
+}
+
 void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks) {
   append_label(out, span);
   out += " - ";

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "engine/model/trace.h"
 
@@ -18,6 +19,9 @@ void append_duration(std::string& out, std::int64_t duration_ns);
 // One mark's value: floats with four decimals, or in scientific form where four decimals would show
 // nothing of them (1e-05); text as it is; True/False.
 void append_value(std::string& out, const Mark& mark);
+
+// The attributes of a span or mark as one line of JSON: {"lr":0.1}
+void append_attrs(std::string& out, std::string_view attrs);
 
 // Label, duration and marks; no prefix, no newline.
 void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks);

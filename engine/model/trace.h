@@ -42,10 +42,12 @@ struct Span {
 
   bool open() const noexcept { return end_ns == kNone; }
   // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
-  std::string_view closed_by() const noexcept {
-    const std::size_t key = attrs.find(kClosedByAttr);
+  std::string_view closed_by() const noexcept { return text_attr(kClosedByAttr); }
+  // An attribute that is plain text, as it stands there; "" if there is none.
+  std::string_view text_attr(std::string_view name) const noexcept {
+    const std::size_t key = attrs.find(name);
     if (key == std::string_view::npos) return {};
-    std::string_view value = attrs.substr(key + kClosedByAttr.size());
+    std::string_view value = attrs.substr(key + name.size());
     if (!value.starts_with("\":\"")) return {};
     value.remove_prefix(3);
     return value.substr(0, value.find('"'));

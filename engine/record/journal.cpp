@@ -124,7 +124,7 @@ void Journal::begin_session(const Identity& identity) noexcept {
   head.local_rank = identity.local_rank;
   head.world_size = identity.world_size;
   head.anchor = base::read_anchor();
-  head.clean = 0;
+  head.clean = head.ended = 0;
   head.pending.store(0);
   head.lost_records = 0;
   head.alive_ns.store(head.anchor.monotonic_ns);

@@ -229,6 +229,11 @@ struct Header {
   OpenScope session;  // sequence 0: none
   std::uint64_t session_thread_id;
   char session_text[kSessionTextBytes];  // its attributes, JSON members
+
+  // 1: the session came to its end, whether or not everything is in the spool. Behind the rest: a
+  // reader that does not know it finds everything else where it was.
+  std::uint32_t ended;
+  std::uint32_t reserved;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 static_assert(std::is_standard_layout_v<Header> && std::is_standard_layout_v<Lane>);

@@ -33,14 +33,25 @@ class ProcessText {
 
  private:
   bool running() const { return process_.fate == Fate::kRunning; }
+  bool ended() const { return process_.fate == Fate::kShutDown || process_.fate == Fate::kEnded; }
 
   void heading() {
     out_ += fmt::format("pid {}, rank {}", process_.pid, process_.rank);
     if (process_.world_size > 1) out_ += fmt::format(" of {}", process_.world_size);
     if (!process_.host.empty()) out_ += fmt::format(", on {}", process_.host);
-    constexpr std::string_view kFates[] = {"running", "DEAD", "shut down properly",
+    constexpr std::string_view kFates[] = {"running", "DEAD", "shut down properly", "ended",
                                            "DEAD, recovered earlier"};
-    out_ += fmt::format(": {}\n", kFates[static_cast<int>(process_.fate)]);
+    out_ += fmt::format(": {}", kFates[static_cast<int>(process_.fate)]);
+    if (process_.fate == Fate::kEnded) left_behind();
+    out_ += '\n';
+  }
+
+  void left_behind() {
+    const std::uint64_t left =
+        process_.unflushed_spans + process_.unflushed_marks + process_.open.size();
+    out_ += fmt::format(", {} {} left in the journal", plural(left, "record"),
+                        left == 1 ? "was" : "were");
+    if (process_.moved) out_ += left == 1 ? " and is now recovered" : " and are now recovered";
   }
 
   void verdict() {
@@ -49,6 +60,8 @@ class ProcessText {
     out_ += fmt::format("  last sign of life  {}", point_in_time(process_.last_sign_ns));
     out_ += fmt::format(" ({} ago)\n",
                         long_duration(std::max<std::int64_t>(now_ns_ - process_.last_sign_ns, 0)));
+    if (process_.fate == Fate::kEnded)
+      out_ += "  It shut down, but not everything could be written to the spool then.\n";
     if (process_.fate != Fate::kDead && process_.fate != Fate::kRecovered) return;
     out_ += process_.fate == Fate::kDead
                 ? "  It died some time between that and now; the exact time is not known. "
@@ -62,10 +75,12 @@ class ProcessText {
 
   void open_scopes() {
     if (process_.open.empty()) {
-      if (process_.fate != Fate::kShutDown) out_ += "  no scope was open\n";
+      if (!ended()) out_ += "  no scope was open\n";
       return;
     }
-    out_ += running() ? "  open now:\n" : "  open when it died:\n";
+    out_ += running() ? "  open now:\n"
+            : ended() ? "  open when it ended:\n"
+                      : "  open when it died:\n";
     const OpenScope* previous = nullptr;
     std::size_t depth = 0;
     for (const OpenScope& scope : process_.open) {
@@ -152,9 +167,10 @@ class ProcessText {
 
 std::string recovery_text(const Autopsy& autopsy) {
   std::string out;
-  const bool dead =
-      std::any_of(autopsy.processes.begin(), autopsy.processes.end(),
-                  [](const ProcessState& process) { return process.fate == Fate::kDead; });
+  const bool left = std::any_of(
+      autopsy.processes.begin(), autopsy.processes.end(), [](const ProcessState& process) {
+        return process.fate == Fate::kDead || process.fate == Fate::kEnded;
+      });
   if (autopsy.moved_journals != 0) {
     out += fmt::format("moved into the spool: {}, {} and {} that had been open, out of {}\n",
                        plural(autopsy.moved_spans, "span"), plural(autopsy.moved_marks, "mark"),
@@ -162,7 +178,7 @@ std::string recovery_text(const Autopsy& autopsy) {
                        plural(autopsy.moved_journals, "journal"));
     for (const std::string& file : autopsy.moved_files) out += fmt::format("  {}\n", file);
     out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
-  } else if (dead && autopsy.kept) {
+  } else if (left && autopsy.kept) {
     out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
                        autopsy.directory);
   }

@@ -21,6 +21,7 @@ enum class Fate {
   kRunning,
   kDead,       // without having shut down
   kShutDown,   // properly; only the file was left
+  kEnded,      // properly, but the spool could not take everything: the rest was in the journal
   kRecovered,  // dead, and moved to the spool earlier: known from the spool alone
 };
 
@@ -29,6 +30,7 @@ struct ProcessState {
   std::int32_t pid = 0, rank = 0, world_size = 0;
   std::string host;
   Fate fate = Fate::kDead;
+  bool moved = false;  // what its journal held is in the spool by now
   std::int64_t started_ns = 0;
   std::int64_t last_sign_ns = 0;
   std::vector<OpenScope> open;          // by lane, outermost first

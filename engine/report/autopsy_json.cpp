@@ -55,7 +55,7 @@ class AutopsyJson {
   }
 
   void process(const ProcessState& process) {
-    constexpr std::string_view kFates[] = {"running", "dead", "shut_down", "recovered"};
+    constexpr std::string_view kFates[] = {"running", "dead", "shut_down", "ended", "recovered"};
     out_.raw(fmt::format("{{\"fate\":\"{}\"", kFates[static_cast<int>(process.fate)]));
     number("pid", process.pid);
     number("rank", process.rank);

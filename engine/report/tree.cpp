@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/tree.h"
+#include "engine/report/runs.h"
 
 namespace sonde::report {
 
@@ -24,17 +26,48 @@ class TreeText {
       : spans_(spans), tree_(model::build_tree(spans)), marks_(marks), options_(options) {}
 
   std::string draw() {
-    std::map<std::int32_t, std::vector<std::uint32_t>> roots_of_rank;
-    for (const std::uint32_t root : tree_.roots) roots_of_rank[spans_[root].rank].push_back(root);
-    for (const auto& [rank, roots] : roots_of_rank) {
-      const bool several = roots_of_rank.size() > 1;
+    std::map<std::int32_t, RootsOfRun> ranks;
+    for (const std::uint32_t root : tree_.roots)
+      ranks[spans_[root].rank][run_of(root)].push_back(root);
+    const bool several_runs = std::any_of(ranks.begin(), ranks.end(),
+                                          [](const auto& rank) { return rank.second.size() > 1; });
+    for (const auto& [rank, runs] : ranks) {
+      const bool several = ranks.size() > 1;
       if (several) out_ += fmt::format("rank {}\n", rank);
-      siblings(roots, several ? 1 : 0);
+      if (several_runs) {
+        draw_runs(runs, several ? 1 : 0);
+      } else {
+        siblings(runs.begin()->second, several ? 1 : 0);
+      }
     }
     return std::move(out_);
   }
 
  private:
+  using RootsOfRun = std::map<std::size_t, std::vector<std::uint32_t>>;
+
+  std::size_t run_of(std::uint32_t root) const {
+    return options_.runs == nullptr ? 0 : options_.runs->part_of(spans_[root]).run;
+  }
+
+  // Beyond the limit the newest are of more interest.
+  void draw_runs(const RootsOfRun& runs, std::size_t depth) {
+    std::size_t earlier = 0;
+    if (options_.sibling_limit != 0 && runs.size() > options_.sibling_limit)
+      earlier = runs.size() - options_.sibling_limit;
+    if (earlier != 0) out_ += fmt::format("{:{}}... {} earlier runs\n", "", 2 * depth, earlier);
+    for (const auto& [run, roots] : runs) {
+      if (earlier != 0) {
+        --earlier;
+        continue;
+      }
+      const model::RunPart& part = options_.runs->part_of(spans_[roots.front()]);
+      out_.append(2 * depth, ' ');
+      out_ += run_heading(part, *options_.runs, options_.number_runs) + '\n';
+      siblings(roots, depth + 1);
+    }
+  }
+
   // Same-named siblings beyond the limit.
   struct Rest {
     std::size_t seen = 0;
@@ -83,6 +116,10 @@ class TreeText {
     if (const auto how = spans_[i].closed_by(); !how.empty())
       out_ += fmt::format(" [closed by {}]", how);
     if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
+    if (options_.attrs && !spans_[i].attrs.empty()) {
+      out_ += ' ';
+      model::append_attrs(out_, spans_[i].attrs);
+    }
     out_ += '\n';
     const Children below = tree_.children_of(i);
     if (depth < kDeepest) {

@@ -147,6 +147,7 @@ void Session::release() {
   const bool was_open = record::gate_open();
   record::close_gate();
   Journal& journal = Journal::instance();
+  journal.header().ended = 1;
   if (all_written_) journal.header().clean = 1;
   // What could not be written stays where it is: the next profile() here, or an autopsy, moves it.
   journal.detach_file(all_written_);
@@ -232,6 +233,7 @@ void Session::finish_for_signal() {
   try {
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick();
+    Journal::instance().header().ended = 1;
     if (all_written_) {
       Journal::instance().header().clean = 1;
       if (Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
@@ -417,12 +419,14 @@ void Session::recover_dead() {
   recovered_spans_.store(recovery.spans + recovery.open_scopes);
   recovery_problems_.store(recovery.problems.size());
   if (recovery.spans + recovery.marks + recovery.open_scopes != 0) {
-    base::log_once(LogLevel::kInfo, "cirron.flush", "recovered",
-                   "an earlier run in " + options_.output_dir +
-                       " ended without shutdown: " + std::to_string(recovery.spans) + " spans, " +
-                       std::to_string(recovery.marks) + " marks and " +
-                       std::to_string(recovery.open_scopes) +
-                       " open scopes of it are now in the spool");
+    base::log_once(
+        LogLevel::kInfo, "cirron.flush", "recovered",
+        "an earlier run in " + options_.output_dir +
+            (recovery.ended == recovery.journals ? " could not write everything when it ended: "
+                                                 : " ended without shutdown: ") +
+            std::to_string(recovery.spans) + " spans, " + std::to_string(recovery.marks) +
+            " marks and " + std::to_string(recovery.open_scopes) +
+            " open scopes of it are now in the spool");
   }
   if (!recovery.problems.empty()) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",

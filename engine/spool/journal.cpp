@@ -169,6 +169,7 @@ void describe(const JournalView& view, JournalReport& out) {
   out.world_size = head.world_size;
   out.host.assign(head.host, ::strnlen(head.host, sizeof head.host));
   out.clean = head.clean != 0;
+  out.ended = head.clean != 0 || head.ended != 0;
   out.started_ns = head.anchor.wall_ns;
   out.lost_records = head.lost_records;
   out.last_sign_ns = base::to_wall_ns(head.anchor, head.alive_ns.load());

@@ -33,7 +33,8 @@ struct JournalReport {
   std::int32_t pid = 0, rank = 0, local_rank = 0, world_size = 0;
   std::string host;
   bool alive = false;           // some process holds the journal's lock
-  bool clean = false;           // it was shut down properly
+  bool clean = false;           // it was shut down properly, and everything is in the spool
+  bool ended = false;           // it was shut down properly
   std::int64_t started_ns = 0;  // wall clock
   std::int64_t last_sign_ns =
       0;  // the latest thing known to have happened: a tick, a record, a scope
@@ -49,6 +50,7 @@ base::Status inspect_journal(const std::string& path, JournalReport& out);
 
 struct Recovery {
   std::uint64_t journals = 0;  // dead journals moved into the spool and removed
+  std::uint64_t ended = 0;     // those of them whose run came to its end, and could not write
   std::uint64_t spans = 0, marks = 0, open_scopes = 0;
   std::uint64_t running = 0;  // journals left alone because their process lives
   std::uint64_t refused = 0;  // of another version, damaged, or unwritable: left where they are

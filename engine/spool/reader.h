@@ -13,7 +13,7 @@ namespace sonde::spool {
 
 enum class Detail {
   kAll,
-  kTimings,  // only ids, names, times and ranks of spans: what a summary of gigabytes needs
+  kTimings,  // only ids, names, times, pids and ranks of spans: what a summary of gigabytes needs
 };
 
 // Keeps its parser and buffers between files.

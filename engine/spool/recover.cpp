@@ -109,6 +109,7 @@ void recover_one(const std::string& path, Directory& spool, Recovery& result) {
     return;
   }
   if (status.ok() && file.gone()) return;
+  const bool ended = status.ok() && file.header().clean == 0 && file.header().ended != 0;
   if (status.ok() && file.header().clean == 0) status = Recoverer(file, spool, result).run();
   if (!status.ok()) {
     ++result.refused;
@@ -120,6 +121,7 @@ void recover_one(const std::string& path, Directory& spool, Recovery& result) {
                               "; its records are in the spool, remove it by hand");
   }
   ++result.journals;
+  if (ended) ++result.ended;
 }
 
 // A process that died while it made its journal leaves a file that never got its name.

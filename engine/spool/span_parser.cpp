@@ -65,6 +65,9 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
     case kGpu:
       span.gpu_ns = optional_of(token);
       break;
+    case kPid:
+      span.pid = small_of(token);
+      break;
     case kRank:
       span.rank = small_of(token);
       break;
@@ -84,9 +87,6 @@ void SpanParser::rest(std::size_t key, std::string_view token, ondemand::value& 
       break;
     case kThread:
       span.thread_id = thread_of(token);
-      break;
-    case kPid:
-      span.pid = small_of(token);
       break;
     case kAttrs:
       span.attrs = members_of(value, out_.arena);

@@ -142,7 +142,46 @@ def test_trace_filters():
     assert sonde("trace", REFERENCE, "--name", "epoch", "--last", "1").stdout.splitlines() == [
         "epoch[1] - 3.8ms {epoch_loss=0.5234}",
     ]
-    assert sonde("trace", REFERENCE, "--rank", "7").stdout == "(no spans)\n"
+
+
+def test_trace_shows_attributes_when_asked():
+    lines = sonde("trace", REFERENCE, "--attrs", "--limit", "1").stdout.splitlines()
+    augment = next(line for line in lines if "augment" in line)
+    attrs = json.loads(augment[augment.index("{") :])
+    assert attrs["note"] == 'é "quoted" \n tab\t 🚀'
+    assert "note" not in sonde("trace", REFERENCE).stdout
+    sonde("trace", REFERENCE, "--attrs", "--summary", status=2)
+
+
+@pytest.mark.parametrize("more", [[], ["--summary"]], ids=["tree", "summary"])
+def test_trace_says_what_there_is_instead_of_a_name_or_rank(more):
+    nope = sonde("trace", REFERENCE, "--name", "nope", *more)
+    assert nope.stdout == "(no spans)\n"
+    names = "augment, batch, cirron.session, epoch, thread_scope"
+    assert nope.stderr == f"sonde: no span is called nope; there are: {names}\n"
+    rank = sonde("trace", REFERENCE, "--rank", "7", *more)
+    assert rank.stdout == "(no spans)\n"
+    assert rank.stderr == "sonde: no span is of rank 7; there are spans of: 0\n"
+    # One reason is enough.
+    both = sonde("trace", REFERENCE, "--rank", "7", "--name", "nope", *more)
+    assert both.stderr == rank.stderr
+    assert sonde("trace", REFERENCE, "--name", "epoch", *more).stderr == ""
+
+
+def test_trace_lists_ten_names_of_many(tmp_path):
+    run_python(
+        """
+        import sys, cirron as ci
+        ci.profile(path=sys.argv[1], frameworks=[])
+        for number in range(15):
+            with ci.scope(f"name{number:02}"):
+                pass
+        """,
+        tmp_path,
+    )
+    said = sonde("trace", tmp_path, "--name", "nope").stderr
+    assert said.endswith("name00, name01, name02, name03, name04, name05, name06, name07, name08"
+                         " and 6 more\n")  # fmt: skip
 
 
 def test_trace_as_json():
@@ -184,6 +223,98 @@ def test_trace_groups_ranks(tmp_path):
     assert lines == ["rank 0", *group, "rank 1", *group]
     assert sonde("trace", tmp_path, "--rank", "1").stdout.startswith("cirron.session - ")
     assert sonde("trace", tmp_path, "--summary").stdout.count("rank ") == 2
+
+
+ONE_RUN = """
+    import os, sys, cirron as ci
+    ci.profile(path=sys.argv[1], frameworks=[])
+    with ci.scope(sys.argv[2]):
+        ci.mark("loss", 0.5)
+    print(os.getpid())
+"""
+
+
+@pytest.fixture
+def three_runs(tmp_path):
+    """A directory that three runs wrote into, and their pids."""
+    runs = [run_python(ONE_RUN, tmp_path, f"work{number}") for number in (1, 2, 3)]
+    return tmp_path, [int(run.stdout) for run in runs]
+
+
+def test_trace_tells_runs_apart(three_runs):
+    directory, pids = three_runs
+    lines = sonde("trace", directory).stdout.splitlines()
+    assert len(lines) == 9
+    for number, pid in enumerate(pids, 1):
+        heading, session, work = lines[3 * number - 3 : 3 * number]
+        assert heading.startswith(f"run {number} of 3, of 20")
+        assert heading.endswith(f" UTC, pid {pid}")
+        assert session.startswith("  cirron.session - ")
+        assert work.startswith(f"    work{number} - ")
+    newest = sonde("trace", directory, "--last", "6").stdout.splitlines()
+    assert [line for line in newest if line.startswith("run of ")] == [
+        line.replace(f"run {number} of 3, of", "run of")
+        for number, line in enumerate(lines[::3], 1)
+    ]
+    ids = {root["id"] for root in json.loads(sonde("trace", directory, "--json").stdout)["roots"]}
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(("run", "number"), [("1", 1), ("2", 2), ("3", 3), ("last", 3)])
+def test_trace_of_one_run(three_runs, run, number):
+    directory, pids = three_runs
+    session, work = sonde("trace", directory, "--run", run).stdout.splitlines()
+    assert session.startswith("cirron.session - ")
+    assert work.startswith(f"  work{number} - ") and work.endswith("{loss=0.5000}")
+    tree = json.loads(sonde("trace", directory, "--run", run, "--json").stdout)
+    assert [root["pid"] for root in tree["roots"]] == [pids[number - 1]]
+    table = sonde("trace", directory, "--run", run, "--summary").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["name", "cirron.session", f"work{number}"]
+    last = sonde("trace", directory, "--run", run, "--last", "1").stdout
+    assert last.startswith("cirron.session - ")
+
+
+def test_summary_says_that_it_adds_runs_up(three_runs):
+    directory, _ = three_runs
+    first, header, session, *_ = sonde("trace", directory, "--summary").stdout.splitlines()
+    assert first.startswith("adds up 3 runs; ")
+    assert header.split()[0] == "name"
+    assert session.split()[:2] == ["cirron.session", "3"]
+    assert json.loads(sonde("trace", directory, "--summary", "--json").stdout)["spans"] == 6
+    assert "adds up" not in sonde("trace", REFERENCE, "--summary").stdout
+
+
+@pytest.mark.parametrize("more", [[], ["--summary"]], ids=["tree", "summary"])
+def test_trace_of_a_run_that_is_not_there(three_runs, more):
+    directory, _ = three_runs
+    done = sonde("trace", directory, "--run", "4", *more)
+    assert done.stdout == "(no spans)\n"
+    assert "there is no run 4" in done.stderr and "holds 3 of them" in done.stderr
+    for wrong in ("0", "-1", "first", "1.5"):
+        assert "--run" in sonde("trace", directory, "--run", wrong, *more, status=2).stderr
+
+
+def test_ranks_that_run_together_are_one_run(tmp_path):
+    code = """
+        import sys, cirron as ci
+        ci.profile(path=sys.argv[1], frameworks=[])
+        print("ready", flush=True)
+        sys.stdin.readline()
+    """
+    for _ in range(2):
+        both = [RunningPython(code, tmp_path, env={"RANK": str(rank)}) for rank in (0, 1)]
+        with both[0], both[1]:
+            for run in both:
+                run.wait_for()
+            for run in both:
+                run.finish("go\n")
+    text = sonde("trace", tmp_path).stdout
+    assert text.count("run 1 of 2, ") == text.count("run 2 of 2, ") == 2
+    assert sonde("trace", tmp_path, "--summary").stdout.startswith("adds up 2 runs; ")
+    lines = sonde("trace", tmp_path, "--run", "last").stdout.splitlines()
+    assert [line.split(" - ")[0] for line in lines] == [
+        "rank 0", "  cirron.session", "rank 1", "  cirron.session",
+    ]  # fmt: skip
 
 
 def test_trace_skips_what_it_cannot_read(tmp_path):
@@ -270,6 +401,37 @@ def test_autopsy_of_a_killed_process(tmp_path):
     assert "recovered earlier" in again and "forward - open for" in again
     assert "moved" not in again
     assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
+
+
+# Ends properly, but what it recorded cannot be written.
+WITHOUT_SPOOL = """
+    import shutil, sys
+    from pathlib import Path
+    import cirron as ci
+    ci.profile(path=sys.argv[1], flush_interval=3600, frameworks=[])
+    ci.flush()
+    spool = Path(sys.argv[1]) / "spool"
+    shutil.rmtree(spool)
+    spool.write_text("in the way")
+    with ci.scope("work"):
+        ci.mark("loss", 0.5)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_autopsy_of_a_run_that_ended_but_could_not_write(tmp_path):
+    run_python(WITHOUT_SPOOL, tmp_path, stdin=subprocess.DEVNULL)
+    (tmp_path / "spool").unlink()
+    before = sonde("autopsy", tmp_path, "--keep").stdout
+    assert ": ended, 3 records were left in the journal\n" in before
+    assert "nothing was moved" in before
+    text = sonde("autopsy", tmp_path).stdout
+    assert ": ended, 3 records were left in the journal and are now recovered\n" in text
+    assert "DEAD" not in text and "died" not in text
+    spool = Spool(tmp_path / "spool")
+    assert sorted(spool.names()) == ["cirron.session", "work"]
+    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
 
 
 def test_autopsy_as_json(tmp_path):
@@ -374,6 +536,16 @@ def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
     assert sum(line.startswith("[cirron] batch[0] - ") for line in lines) == 2
     assert sum(line.startswith("[cirron] cirron.session - ") for line in lines) == 1
     assert lines[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
+
+
+def test_tail_of_a_run_that_ended_but_could_not_write(tmp_path):
+    with RunningPython(WITHOUT_SPOOL, tmp_path) as run:
+        run.wait_for()
+        with tail_of(tmp_path) as tail:
+            assert tail.stdout.readline().startswith("[cirron] work - ")
+            run.finish()
+            output, _ = tail.communicate(timeout=30)
+    assert output.splitlines()[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
 
 
 def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):

@@ -1,5 +1,6 @@
 """SIGKILL at any instant: the next profile() finds what was closed and what was open."""
 
+import logging
 import random
 import signal
 
@@ -87,10 +88,7 @@ def test_segfault(tmp_path):
     assert spool.one("open")["attrs"]["detail"] == "at the end"
 
 
-@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "version", "directory"])
-def test_damaged_journals_stop_nobody(tmp_path, damage):
-    kill_after(0.02, tmp_path)
-    (journal,) = [entry for entry in (tmp_path / "live").iterdir() if entry.is_file()]
+def damage_journal(journal, damage):
     data = bytearray(journal.read_bytes())
     if damage == "empty":
         data = bytearray()
@@ -105,9 +103,46 @@ def test_damaged_journals_stop_nobody(tmp_path, damage):
         journal.mkdir()
     else:
         journal.write_bytes(data)
-    ci.profile(path=tmp_path, flush_interval=3600)
-    with ci.scope("x"):
-        pass
-    ci.flush()
-    ci.shutdown()
-    assert Spool(tmp_path / "spool").one("x")
+
+
+# Cut in the middle, it still has its header and its first blocks: that much is recovered.
+@pytest.mark.parametrize(
+    ("damage", "readable"),
+    [
+        ("empty", False),
+        ("garbage", False),
+        ("truncated", True),
+        ("version", False),
+        ("directory", False),
+    ],
+)
+def test_damaged_journals_stop_nobody(tmp_path, caplog, damage, readable):
+    kill_after(0.02, tmp_path)
+    (journal,) = [entry for entry in (tmp_path / "live").iterdir() if entry.is_file()]
+    before = {span["id"] for span in Spool(tmp_path / "spool").spans}
+    damage_journal(journal, damage)
+    caplog.set_level(logging.WARNING, logger="cirron")
+    for run in range(2):
+        caplog.clear()
+        ci.profile(path=tmp_path, flush_interval=3600)
+        for number in range(100):
+            with ci.scope(f"run{run}", index=number), ci.scope("inner", index=number):
+                ci.mark("n", number)
+        ci.flush()
+        assert ci.health()["recovery_problems"] == (0 if readable else 1)
+        ci.shutdown()
+        said = [record.getMessage() for record in caplog.records]
+        assert len(said) == (0 if readable else 1), said
+        assert all("left alone" in text and str(journal) in text for text in said)
+    assert journal.exists() is not readable
+
+    spool = Spool(tmp_path / "spool")
+    assert before <= spool.by_id.keys()
+    for run in range(2):
+        spans = spool.named(f"run{run}")
+        assert [span["index"] for span in spans] == list(range(100))
+        assert all(spool.path(span) == ["cirron.session", f"run{run}"] for span in spans)
+        ids = {span["id"] for span in spans}
+        inner = [span for span in spool.named("inner") if span["parent_id"] in ids]
+        assert [span["index"] for span in inner] == list(range(100))
+        assert [spool.marks_of(span)[0]["value"] for span in inner] == list(range(100))

@@ -23,7 +23,7 @@ static_assert(offsetof(Header, names_used) == 128 && offsetof(Header, block_coun
 static_assert(offsetof(Header, alive_ns) == 144 && offsetof(Header, lost_records) == 152);
 static_assert(offsetof(Header, pending) == 160 && offsetof(Header, pending_id) == 168 &&
               offsetof(Header, pending_created_ns) == 184);
-static_assert(offsetof(Header, session) == 192);
+static_assert(offsetof(Header, session) == 192 && offsetof(Header, ended) == 2312);
 
 static_assert(offsetof(OpenScope, sequence) == 0 && offsetof(OpenScope, parent) == 8 &&
               offsetof(OpenScope, start_ns) == 16 && offsetof(OpenScope, index) == 24 &&

@@ -103,6 +103,26 @@ TEST(AutopsyText, ARunningProcessIsMeasuredUntilNow) {
   EXPECT_EQ(text.find("moved"), std::string::npos);
 }
 
+TEST(AutopsyText, ARunThatEndedButCouldNotWriteIsNotDead) {
+  ProcessState process = dead_process();
+  process.fate = Fate::kEnded;
+  process.open.clear();
+  Autopsy autopsy = autopsy_of(process);
+  autopsy.kept = true;
+  std::string text = autopsy_text(autopsy);
+  EXPECT_TRUE(text.starts_with(
+      "pid 42, rank 1 of 2, on node-7: ended, 4 records were left in the journal\n"))
+      << text;
+  EXPECT_EQ(text.find("died"), std::string::npos) << text;
+  EXPECT_NE(text.find("nothing was moved (--keep)"), std::string::npos) << text;
+  autopsy.processes.front().moved = true;
+  text = autopsy_text(autopsy);
+  EXPECT_NE(text.find("4 records were left in the journal and are now recovered\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(autopsy_json(autopsy).find(R"("fate":"ended")"), std::string::npos);
+}
+
 TEST(AutopsyText, KeptAndLost) {
   ProcessState process = dead_process();
   process.open.clear();

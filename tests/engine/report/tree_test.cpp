@@ -27,6 +27,18 @@ TEST(TreeText, IndentsAndJoinsMarks) {
             "    forward - 142us\n");
 }
 
+TEST(TreeText, AttributesWhenAskedFor) {
+  std::vector<Span> spans = {span(1, 0, "a", 0, 1), span(2, 1, "b", 0, 1)};
+  spans[0].attrs = "\"lr\":0.1,\n\"note\":\"x\"";
+  const std::vector<model::Mark> marks = {mark(1, 1, "loss", 0.5)};
+  EXPECT_EQ(tree_text(spans, marks, {.attrs = true}),
+            "a - 1us {loss=0.5000} {\"lr\":0.1,\\x0a\"note\":\"x\"}\n"
+            "  b - 1us\n");
+  EXPECT_EQ(tree_text(spans, marks),
+            "a - 1us {loss=0.5000}\n"
+            "  b - 1us\n");
+}
+
 TEST(TreeText, RanksAreGroups) {
   const std::vector<Span> spans = {on_rank(1, span(1, 0, "a", 0, 1)),
                                    on_rank(0, span(2, 0, "a", 5, 7)),
@@ -37,6 +49,63 @@ TEST(TreeText, RanksAreGroups) {
             "    b - 1us\n"
             "rank 1\n"
             "  a - 1us\n");
+}
+
+// A session per run, one second after the other, with a span below it.
+std::vector<Span> runs_on_rank(std::int32_t rank, int count) {
+  std::vector<Span> spans;
+  for (int i = 0; i < count; ++i) {
+    const auto id = static_cast<std::uint64_t>(10 * i + 100 * rank + 1);
+    const std::int64_t start = 1'000'000 * (i + 1);
+    spans.push_back(on_rank(rank, span(id + 1, id, "work", start, start + 1)));
+    spans.push_back(on_rank(rank, span(id, 0, "cirron.session", start, start + 2)));
+    for (std::size_t j = spans.size() - 2; j < spans.size(); ++j) spans[j].pid = 40 + rank + 2 * i;
+  }
+  return spans;
+}
+
+std::string text_of_runs(const std::vector<Span>& spans, TreeOptions options = {}) {
+  model::Runs runs;
+  runs.add(spans);
+  runs.finish();
+  options.runs = &runs;
+  return tree_text(spans, {}, options);
+}
+
+TEST(TreeText, SeveralRunsAreTold) {
+  EXPECT_EQ(text_of_runs(runs_on_rank(0, 2)),
+            "run 1 of 2, of 1970-01-01 00:00:01.000 UTC, pid 40\n"
+            "  cirron.session - 2us\n"
+            "    work - 1us\n"
+            "run 2 of 2, of 1970-01-01 00:00:02.000 UTC, pid 42\n"
+            "  cirron.session - 2us\n"
+            "    work - 1us\n");
+  EXPECT_EQ(text_of_runs(runs_on_rank(0, 1)),
+            "cirron.session - 2us\n"
+            "  work - 1us\n");
+}
+
+TEST(TreeText, RunsOfRanks) {
+  std::vector<Span> spans = runs_on_rank(0, 2);
+  const std::vector<Span> other = runs_on_rank(1, 1);
+  spans.insert(spans.end(), other.begin(), other.end());
+  EXPECT_EQ(text_of_runs(spans, {.number_runs = false}),
+            "rank 0\n"
+            "  run of 1970-01-01 00:00:01.000 UTC, pid 40\n"
+            "    cirron.session - 2us\n"
+            "      work - 1us\n"
+            "  run of 1970-01-01 00:00:02.000 UTC, pid 42\n"
+            "    cirron.session - 2us\n"
+            "      work - 1us\n"
+            "rank 1\n"
+            "  run of 1970-01-01 00:00:01.000 UTC, pid 41\n"
+            "    cirron.session - 2us\n"
+            "      work - 1us\n");
+}
+
+TEST(TreeText, OfManyRunsTheNewestAreShown) {
+  const std::string text = text_of_runs(runs_on_rank(0, 5), {.sibling_limit = 2});
+  EXPECT_TRUE(text.starts_with("... 3 earlier runs\nrun 4 of 5, ")) << text;
 }
 
 std::vector<Span> epoch_of_steps(std::int64_t steps) {

@@ -74,7 +74,11 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     record(10);
     testing::open("left open");
     stop();
-    EXPECT_EQ(files_in(dir / "live", ".journal").size(), 1u);
+    ASSERT_EQ(files_in(dir / "live", ".journal").size(), 1u);
+    spool::JournalReport left;
+    ASSERT_TRUE(spool::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
+    EXPECT_TRUE(left.ended) << "not killed";
+    EXPECT_FALSE(left.clean) << "and not everything is in the spool";
     std::filesystem::remove(ballast);
 
     // In the same process; another one would do the same.
@@ -83,7 +87,8 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     engine().flush();
     EXPECT_EQ(engine().counters().recovered_journals, 1u);
     EXPECT_EQ(engine().counters().recovered_spans, 1012u);
-    EXPECT_TRUE(LogLines::has("ended without shutdown")) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("could not write everything when it ended")) << LogLines::all();
+    EXPECT_FALSE(LogLines::has("ended without shutdown")) << LogLines::all();
     stop();
     const auto spool = read_spool(dir.path());
     EXPECT_EQ(spool.spans.size(), 100u + 1012 + 2);

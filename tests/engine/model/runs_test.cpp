@@ -1,0 +1,104 @@
+#include "engine/model/runs.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/engine/support/spans.h"
+
+namespace sonde::model {
+namespace {
+
+using sonde::testing::on_rank;
+using sonde::testing::span;
+
+Span of_process(std::int32_t pid, Span span) {
+  span.pid = pid;
+  return span;
+}
+
+Span session(std::uint64_t id, std::int32_t pid, std::int64_t start_us, std::int64_t end_us) {
+  return of_process(pid, span(id, 0, kSessionName, start_us, end_us));
+}
+
+// The run of each span.
+std::vector<std::size_t> runs_of(const std::vector<Span>& spans) {
+  Runs runs;
+  for (const Span& span : spans) runs.add({&span, 1});
+  runs.finish();
+  std::vector<std::size_t> numbers;
+  for (const Span& span : spans) numbers.push_back(runs.part_of(span).run);
+  return numbers;
+}
+
+using Numbers = std::vector<std::size_t>;
+
+TEST(Runs, OfNothing) {
+  Runs runs;
+  runs.finish();
+  EXPECT_EQ(runs.count(), 0u);
+}
+
+TEST(Runs, SessionsOfARankAreRunsOldestFirst) {
+  EXPECT_EQ(runs_of({session(1, 70, 50, 90), of_process(70, span(2, 1, "work", 60, 70)),
+                     session(3, 60, 0, 40), of_process(60, span(4, 3, "work", 10, 20)),
+                     session(5, 80, 100, kNone), of_process(80, span(6, 5, "work", 110, kNone))}),
+            (Numbers{2, 2, 1, 1, 3, 3}));
+}
+
+TEST(Runs, RanksAtTheSameTimeAreOneRun) {
+  const std::vector<Span> spans = {session(1, 10, 0, 40), on_rank(1, session(2, 11, 1, 41)),
+                                   session(3, 20, 50, 90), on_rank(1, session(4, 21, 49, 80)),
+                                   on_rank(2, session(5, 22, 51, 80))};
+  EXPECT_EQ(runs_of(spans), (Numbers{1, 1, 2, 2, 2}));
+  Runs runs;
+  runs.add(spans);
+  runs.finish();
+  EXPECT_EQ(runs.count(), 2u);
+  EXPECT_EQ(runs.count(0), 2u);
+  EXPECT_EQ(runs.count(2), 1u) << "it was not there the first time";
+  EXPECT_EQ(runs.count(3), 0u);
+}
+
+TEST(Runs, TwoSessionsOfARankAtTheSameTimeAreTwoRuns) {
+  EXPECT_EQ(runs_of({session(1, 10, 0, 40), session(2, 20, 1, 41)}), (Numbers{1, 2}));
+}
+
+TEST(Runs, WhatAProcessRecordsBetweenItsSessionsIsOfTheNext) {
+  EXPECT_EQ(runs_of({of_process(10, span(1, 0, "before", 0, 1)), session(2, 10, 5, 10),
+                     of_process(10, span(3, 0, "between", 11, 12)), session(4, 10, 20, 30),
+                     of_process(10, span(5, 0, "after", 31, 32))}),
+            (Numbers{1, 1, 2, 2, 2}));
+}
+
+TEST(Runs, AProcessWithoutASessionIsOne) {
+  const std::vector<Span> spans = {of_process(10, span(1, 99, "epoch", 5, 9)),
+                                   of_process(10, span(2, 99, "epoch", 1, 4)),
+                                   session(3, 20, 10, 20)};
+  EXPECT_EQ(runs_of(spans), (Numbers{1, 1, 2}));
+  Runs runs;
+  runs.add(spans);
+  runs.finish();
+  EXPECT_FALSE(runs.parts()[0].session);
+  EXPECT_EQ(runs.parts()[0].start_ns, 1000);
+}
+
+TEST(Runs, AProcessThatCameLaterIsOfNone) {
+  Runs runs;
+  runs.add(std::vector<Span>{session(1, 10, 0, 1)});
+  runs.finish();
+  EXPECT_EQ(runs.run_of(session(1, 10, 0, 1)), 1u);
+  EXPECT_EQ(runs.run_of(session(2, 20, 5, 6)), 0u);
+}
+
+TEST(Runs, TheIdThatThePlatformGave) {
+  Span one = session(1, 10, 0, 1);
+  one.attrs = R"("pid":10,"cirron.run_id":"r-17")";
+  Runs runs;
+  runs.add({&one, 1});
+  runs.finish();
+  EXPECT_EQ(runs.part_of(one).run_id, "r-17");
+}
+
+}  // namespace
+}  // namespace sonde::model
