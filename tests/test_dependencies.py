@@ -22,6 +22,7 @@ MAY_USE: dict[str, set[str]] = {
     "spool": {"base", "model", "record"},
     "snapshot": {"base", "model"},
     "probe": {"base", "model"},
+    "hook": {"base", "record", "probe"},
     "session": {"base", "record", "model", "spool", "snapshot", "probe"},
     "analysis": {"base", "model"},
     "report": {"base", "model", "analysis"},

@@ -91,7 +91,7 @@ def shape(record: dict[str, object]) -> dict[str, object]:
     """What is the same in every run: key order, and everything but ids, times and process."""
     varies = ("id", "_id", "_ns", "pid")
     kept = {key: value for key, value in record.items() if not key.endswith(varies)}
-    kept["attrs"] = {k: v for k, v in record["attrs"].items() if k != "pid"}
+    kept["attrs"] = {k: v for k, v in record["attrs"].items() if k not in ("pid", "framework")}
     kept["mark_ids"] = len(record.get("mark_ids", ()))
     return {"keys": list(record), **kept}
 

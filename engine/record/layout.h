@@ -68,6 +68,9 @@ enum SpanFlags : std::uint8_t {
   kHasIndex = 1,
   kHasDataLoad = 2,  // aux is the attribute data_load_ns
   kSlotClosed = 4,   // open slots only: closed by another thread, the owner has yet to pop it
+  kOwnsEpochs = 8,   // open slots only: hooks below open no epoch, their owner does
+  kOwnsSteps = 16,   // likewise for steps
+  kHasGpu = 32,      // aux: event at the start below, event at the end above (0: none)
 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
@@ -178,7 +181,7 @@ struct Lane {
   std::uint32_t block_used;  // slots used in it
   std::uint32_t number;
   std::uint32_t reserved0;
-  std::uint64_t reserved3;
+  std::uint64_t tenancy;  // how often it was taken: another number, another thread or task
   std::atomic<std::uint64_t> lost_spans;  // dropped for want of room
   std::atomic<std::uint64_t> lost_marks;
   // Written by whoever drains.

@@ -153,6 +153,44 @@ bool is_open(const ScopeHandle& handle) noexcept {
          (scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0;
 }
 
+void write_span(ThreadState& thread, const ClosedSpan& span) noexcept {
+  Lane& ring = *thread.lane;
+  std::byte* place = reserve(ring, 1);
+  if (place == nullptr) {
+    ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  SpanRecord record = {};
+  record.kind = RecordKind::kSpan;
+  record.flags = span.flags;
+  record.name = span.name;
+  record.sequence = span.sequence;
+  record.parent = span.parent;
+  record.start_ns = span.start_ns;
+  record.end_ns = std::max(span.end_ns, span.start_ns);
+  record.aux = span.aux;
+  std::memcpy(place, &record, sizeof record);
+  publish(ring, 1);
+}
+
+bool cancel_scope(const ScopeHandle& handle) noexcept {
+  if (!is_open(handle) || !is_innermost(handle)) return false;
+  pop_to(*handle.stack, handle.slot);
+  return true;
+}
+
+void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t index) noexcept {
+  if (!is_open(handle)) return;
+  OpenScope& scope = handle.stack->stack[handle.slot];
+  scope.name = name;
+  scope.index = index;
+  if (index == kNoIndex) {
+    scope.flags.fetch_and(static_cast<std::uint8_t>(~kHasIndex), std::memory_order_relaxed);
+  } else {
+    scope.flags.fetch_or(kHasIndex, std::memory_order_relaxed);
+  }
+}
+
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
                       std::uint64_t end_ns) noexcept {
   if (handle.generation != thread.generation) return false;

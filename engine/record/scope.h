@@ -126,6 +126,24 @@ inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const Sc
   return true;
 }
 
+// A span that never was on the stack, or is no longer.
+struct ClosedSpan {
+  std::uint64_t sequence = 0, parent = 0, start_ns = 0, end_ns = 0, aux = 0;
+  std::uint32_t name = 0;
+  std::uint8_t flags = 0;
+};
+void write_span(ThreadState& thread, const ClosedSpan& span) noexcept;
+
+// For the owner of the stack. Takes the innermost scope back as if it had never been opened; false
+// when the handle's is not the innermost.
+bool cancel_scope(const ScopeHandle& handle) noexcept;
+inline constexpr std::int64_t kNoIndex = -1;
+// What an open scope is called, once that is known.
+void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t index) noexcept;
+inline bool is_innermost(const ScopeHandle& handle) noexcept {
+  return handle.stack->depth.load(std::memory_order_relaxed) == handle.slot + 1;
+}
+
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/probe/gpu_clock.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/peek.h"
@@ -15,7 +16,27 @@ using record::Lane;
 
 Drainer::Drainer()
     : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks},
-      reader_(view_) {}
+      reader_(view_, &gpu_) {}
+
+bool GpuEvents::resolve(const record::SpanRecord& record, model::Span& span) {
+  const auto start = static_cast<std::uint32_t>(record.aux);
+  const auto end = static_cast<std::uint32_t>(record.aux >> 32);
+  std::int64_t ns = 0;
+  switch (probe::gpu_elapsed(start, end, ns)) {
+    case probe::GpuTime::kKnown:
+      span.gpu_ns = ns;
+      break;
+    case probe::GpuTime::kPending:
+      if (!give_up_ && base::monotonic_ns() < record.end_ns + kGpuPatienceNs) return false;
+      break;
+    case probe::GpuTime::kUnknown:
+      break;
+  }
+  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0) span.memory_peak_bytes = bytes;
+  probe::gpu_release(start);
+  probe::gpu_release(end);
+  return true;
+}
 
 void Drainer::begin_pass() {
   Journal& journal = Journal::instance();

@@ -18,6 +18,18 @@ struct Moved {
   std::vector<std::uint32_t> blocks;                              // read to their end
 };
 
+// Spans whose GPU time does not come within this time are written without it.
+inline constexpr std::uint64_t kGpuPatienceNs = 10'000'000'000;
+
+class GpuEvents : public spool::GpuTimes {
+ public:
+  bool resolve(const record::SpanRecord& record, model::Span& span) override;
+  void give_up(bool now) { give_up_ = now; }
+
+ private:
+  bool give_up_ = false;
+};
+
 class Drainer {
  public:
   Drainer();
@@ -42,9 +54,13 @@ class Drainer {
   void release_blocks();
 
   std::uint64_t damaged() const { return reader_.damaged(); }
+  // Did the last passes leave spans behind that wait for the GPU?
+  bool take_waited() { return reader_.take_waited(); }
+  GpuEvents& gpu() { return gpu_; }
 
  private:
   spool::JournalView view_;
+  GpuEvents gpu_;
   spool::RingReader reader_;
   std::vector<record::RingTail> cursors_;
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane

@@ -54,7 +54,8 @@ void Session::begin() {
   const bool was_open = record::gate_open();
   record::close_gate();
   {
-    // Without a session whoever flushes drains by himself, and what he reads are times by the anchor.
+    // Without a session whoever flushes drains by himself, and what he reads are times by the
+    // anchor.
     const std::lock_guard lock(shared_.lock);
     Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
     open_root();
@@ -293,6 +294,7 @@ void Session::tick() {
   grow_journal();
   const std::uint64_t before = batches_.load(std::memory_order_relaxed);
   drain_batches();
+  await_gpu();
   const bool idle = batches_.load(std::memory_order_relaxed) == before;
   if (idle) journal.trim();
   // Between ticks the buffers of a large batch are better off with the system.
@@ -326,6 +328,25 @@ void Session::drain_batches() {
     }
     if (more) grow_journal();  // under heavy recording there is no waiting for the next tick
   }
+}
+
+// Spans that wait for the GPU are left for the next tick. Where somebody waits for them, the GPU
+// gets a moment to finish; at the end of the session they are written as they are.
+void Session::await_gpu() {
+  constexpr std::uint64_t kForFlush = 200'000'000, kAtTheEnd = 2'000'000'000;
+  const bool last = stopping_.load();
+  if (!last && requested_.load() == done_.load()) return;
+  const std::uint64_t deadline = base::monotonic_ns() + (last ? kAtTheEnd : kForFlush);
+  while (shared_.drainer.take_waited()) {
+    if (base::monotonic_ns() >= deadline) {
+      if (!last) return;
+      shared_.drainer.gpu().give_up(true);
+    }
+    const timespec moment{0, 500'000};
+    ::nanosleep(&moment, nullptr);
+    drain_batches();
+  }
+  shared_.drainer.gpu().give_up(false);
 }
 
 // Fills batch_; true when another one has to follow.

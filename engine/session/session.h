@@ -48,6 +48,7 @@ class Session {
   void tick();
   void last_tick();
   void drain_batches();
+  void await_gpu();
   void grow_journal();
   bool journal_was_lost();
   bool next_batch(Moved& moved);

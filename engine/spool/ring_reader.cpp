@@ -51,6 +51,8 @@ std::vector<const Lane*> JournalView::lanes() const {
 
 namespace {
 
+constexpr std::uint32_t kWait = ~0u;
+
 std::string_view closed_by_text(record::ClosedBy how) {
   switch (how) {
     case record::ClosedBy::kParent:
@@ -110,10 +112,15 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   return {start, static_cast<std::size_t>(at - start)};
 }
 
-void RingReader::add_span(const SpanRecord& record, const char* text, std::uint64_t thread_id,
+// False when the span has to wait for the GPU.
+bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint64_t thread_id,
                           model::Batch& out) {
   const record::Header& head = view_.header();
   model::Span& span = out.spans.emplace_back();
+  if ((record.flags & record::kHasGpu) != 0 && gpu_ != nullptr && !gpu_->resolve(record, span)) {
+    out.spans.pop_back();
+    return false;
+  }
   span.id = base::make_id(head.key, record.sequence);
   span.parent_id = base::make_id(head.key, record.parent);
   span.name =
@@ -133,6 +140,7 @@ void RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
   }
   span.first_mark_id = static_cast<std::uint32_t>(out.mark_ids.size());
   span.mark_id_count = marks_.take(record.sequence, head.key, out.mark_ids);
+  return true;
 }
 
 void RingReader::add_mark(const MarkRecord& record, const char* text, model::Batch& out) {
@@ -171,7 +179,8 @@ void RingReader::add_mark(const MarkRecord& record, const char* text, model::Bat
   if (record.on_open_scope != 0) marks_.add(record.span, record.sequence);
 }
 
-// Slots that the record at `slot` takes, 0 if it is not one. `room` is what the block still has.
+// Slots that the record at `slot` takes, 0 if it is not one, kWait if it cannot be read yet. `room`
+// is what the block still has.
 std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
                                  std::uint64_t& thread_id, model::Batch& out) {
   const char* text = reinterpret_cast<const char*>(slot + kSlotBytes);
@@ -182,8 +191,7 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
       const std::uint32_t slots =
           1 + record::text_slots(std::size_t{record.name_length} + record.attrs_length);
       if (slots > room) return 0;
-      add_span(record, text, thread_id, out);
-      return slots;
+      return add_span(record, text, thread_id, out) ? slots : kWait;
     }
     case RecordKind::kMark: {
       MarkRecord record;
@@ -244,6 +252,10 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
     const std::byte* slot =
         reinterpret_cast<const std::byte*>(block) + (1 + std::size_t{offset}) * kSlotBytes;
     const std::uint32_t slots = decode(slot, room, cursor.thread_id, out);
+    if (slots == kWait) {
+      waited_ = true;
+      return false;
+    }
     if (slots == 0) ++damaged_;
     cursor.position += slots == 0 ? 1 : slots;
   }

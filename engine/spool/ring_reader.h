@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "engine/model/trace.h"
@@ -29,13 +30,23 @@ struct JournalView {
   std::vector<const record::Lane*> lanes() const;
 };
 
+// Knows how long the GPU took between two events. Only the process that recorded them can ask.
+class GpuTimes {
+ public:
+  virtual ~GpuTimes() = default;
+  // Fills in what is known, once it is: false while the device is still on its way. Called until it
+  // returns true; the events are then done with.
+  virtual bool resolve(const record::SpanRecord& record, model::Span& span) = 0;
+};
+
 class RingReader {
  public:
-  explicit RingReader(JournalView view) : view_(view) {}
+  explicit RingReader(JournalView view, GpuTimes* gpu = nullptr) : view_(view), gpu_(gpu) {}
 
   // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from
   // position `until` on, and moves the cursor. Blocks that were read to their end are appended to
-  // `finished`. True when the limit ended it.
+  // `finished`. True when the limit ended it. A span whose GPU time is not known yet ends it too,
+  // and is where the next call goes on.
   bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit,
             model::Batch& out, std::vector<std::uint32_t>* finished,
             std::uint64_t until = ~std::uint64_t{0});
@@ -46,6 +57,8 @@ class RingReader {
 
   MarkLists& mark_lists() { return marks_; }
   std::uint64_t damaged() const { return damaged_; }
+  // Since the last call: did a span have to wait for the GPU?
+  bool take_waited() { return std::exchange(waited_, false); }
   // A session has begun or ended: ids and clock are others, and earlier lists are meaningless.
   void set_view(JournalView view) {
     view_ = view;
@@ -56,13 +69,15 @@ class RingReader {
   bool lose_rest(record::RingTail& cursor, std::uint64_t head);
   std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
                        model::Batch& out);
-  void add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id,
+  bool add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id,
                 model::Batch& out);
   void add_mark(const record::MarkRecord& record, const char* text, model::Batch& out);
 
   JournalView view_;
   MarkLists marks_;
+  GpuTimes* gpu_;
   std::uint64_t damaged_ = 0;
+  bool waited_ = false;
 };
 
 // The attribute text of a span: its parts joined, with what the record itself knows.

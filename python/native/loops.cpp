@@ -1,6 +1,7 @@
 // epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
+#include "python/native/hooks.h"
 #include "python/native/python.h"
 #include "python/native/stack.h"
 
@@ -78,6 +79,7 @@ PyObject* loop_next(PyObject* object) {
   const std::uint64_t before = self->timed ? base::monotonic_ns() : 0;
   // The fetch runs user code, which may close this very loop.
   const Ref held(Py_NewRef(self->iterator));
+  const StepClaim claim(self->name == g_batch_name);
   PyObject* item = Py_TYPE(held.get())->tp_iternext(held.get());
   if (item == nullptr) {
     Py_CLEAR(self->iterator);

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/probe/gpu_clock.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
+#include "python/native/hooks.h"
 #include "python/native/names.h"
 #include "python/native/session.h"
 #include "python/native/stack.h"
@@ -35,8 +37,10 @@ struct Scope {
   std::int64_t index;
   OuterEntry* outer;
   std::uint32_t name_id;
-  std::uint32_t era;  // session in which it was entered
+  std::uint32_t era;   // session in which it was entered
+  std::uint8_t flags;  // SpanFlags of every entry
   bool has_index;
+  bool gpu;  // asked for
   bool entered;
 };
 
@@ -82,6 +86,10 @@ bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObjec
                    PyObject** index) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
+    if (PyBool_Check(values[i]) && PyUnicode_CompareWithASCIIString(key, "gpu") == 0) {
+      self->gpu = values[i] == Py_True;
+      continue;
+    }
     PyObject** target = PyUnicode_CompareWithASCIIString(key, "index") == 0  ? index
                         : PyUnicode_CompareWithASCIIString(key, "name") == 0 ? name
                                                                              : nullptr;
@@ -129,7 +137,8 @@ PyObject* scope_vectorcall(PyObject*, PyObject* const* args, std::size_t flagged
   self->handle = {};
   self->sequence = self->start_ns = self->end_ns = self->parent = 0;
   self->outer = nullptr;
-  self->has_index = self->entered = false;
+  self->has_index = self->gpu = self->entered = false;
+  self->flags = 0;
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   auto* object = reinterpret_cast<PyObject*>(self);
   if (!fill(self, args, count, keys)) {
@@ -215,6 +224,22 @@ PyObject* refuse_enter() {
   Py_RETURN_NONE;
 }
 
+void start_gpu(record::ScopeStart& start) {
+  look_for_gpu();
+  const std::uint32_t event = probe::gpu_mark();
+  if (event == 0) return;
+  start.aux = event;
+  start.flags |= record::kHasGpu;
+}
+
+// The event that ends the scope's GPU time.
+void end_gpu(const record::ScopeHandle& handle) {
+  if (!record::is_open(handle)) return;
+  record::OpenScope& slot = handle.stack->stack[handle.slot];
+  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
+    slot.aux |= std::uint64_t{probe::gpu_mark()} << 32;
+}
+
 PyObject* scope_enter(PyObject* object) {
   Scope* self = as_scope(object);
   record::ThreadState* thread = record::this_thread();
@@ -231,7 +256,9 @@ PyObject* scope_enter(PyObject* object) {
   record::ScopeStart start;
   start.name = self->name_id;
   start.index = self->index;
-  start.flags = self->has_index ? record::kHasIndex : 0;
+  start.flags = static_cast<std::uint8_t>(self->flags | (self->has_index ? record::kHasIndex : 0));
+  if (self->gpu) [[unlikely]]
+    start_gpu(start);
   const bool plain = self->attrs == nullptr && start.name != 0;
   self->handle = plain ? record::open_scope(*thread, *stack, start)
                        : open_with_text(self, *thread, *stack, start);
@@ -259,6 +286,8 @@ record::ThreadState* closing_thread(const record::ScopeHandle& handle) noexcept 
 void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
   const record::ScopeHandle handle = self->handle;
   if (handle) {
+    if (self->gpu) [[unlikely]]
+      end_gpu(handle);
     const std::uint64_t now = base::monotonic_ns();
     self->end_ns = now;
     if (record::ThreadState* thread = closing_thread(handle)) {
@@ -470,12 +499,31 @@ PyTypeObject g_scope_type = [] {
   return type;
 }();
 
+// claim_levels(scope, epochs, steps): while it is open, hooks open none of those below it.
+PyObject* claim_levels(PyObject*, PyObject* args) {
+  PyObject* scope = nullptr;
+  int epochs = 0, steps = 0;
+  if (!PyArg_ParseTuple(args, "O!pp:claim_levels", &g_scope_type, &scope, &epochs, &steps))
+    return nullptr;
+  as_scope(scope)->flags = static_cast<std::uint8_t>((epochs != 0 ? record::kOwnsEpochs : 0) |
+                                                     (steps != 0 ? record::kOwnsSteps : 0));
+  return Py_NewRef(scope);
+}
+
+PyMethodDef g_functions[] = {
+    {"claim_levels", claim_levels, METH_VARARGS,
+     "claim_levels(scope, epochs, steps)\n--\n\n"
+     "While this scope is open, hooks open no epoch, no step below it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 }  // namespace
 
 bool add_scope(PyObject* module) {
   if (PyType_Ready(&g_doorway_type) != 0 || PyType_Ready(&g_scope_type) != 0) return false;
   if (!add_doorway("__enter__", false) || !add_doorway("__exit__", true)) return false;
   PyType_Modified(&g_scope_type);
+  if (PyModule_AddFunctions(module, g_functions) != 0) return false;
   return PyModule_AddObjectRef(module, "scope", reinterpret_cast<PyObject*>(&g_scope_type)) == 0;
 }
 

@@ -1,6 +1,7 @@
 // start, stop, flush, counters: the engine's lifecycle, with the GIL where it has to be and nowhere
 // else.
 #include "python/native/session.h"
+#include "python/native/hooks.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -144,6 +145,7 @@ void stop() {
   if (!engine.active()) return;
   const record::Header& head = record::Journal::instance().header();
   g_past_eras.push_back({head.key, head.anchor});
+  settle_hooks();
   engine.begin_stop();
   {
     const nb::gil_scoped_release release;
@@ -153,6 +155,7 @@ void stop() {
 }
 
 void flush() {
+  settle_hooks();
   const nb::gil_scoped_release release;
   session::Engine::instance().flush();
 }

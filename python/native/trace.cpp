@@ -14,6 +14,7 @@
 #include "engine/model/tree.h"
 #include "engine/report/tree.h"
 #include "engine/session/engine.h"
+#include "python/native/hooks.h"
 #include "python/native/module.h"
 #include "python/native/python.h"
 
@@ -30,6 +31,7 @@ using Last = std::optional<std::int64_t>;
 // Everything recorded so far, selected. Flushes first, without the GIL.
 std::shared_ptr<model::Batch> read(const Name& name, const Last& last, bool with_marks = true) {
   session::Engine& engine = session::Engine::instance();
+  settle_hooks();
   {
     const nb::gil_scoped_release release;
     engine.flush();

@@ -163,3 +163,43 @@ def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
 
 def encode_json(value: object) -> str:
     """One attribute value as JSON; the ``repr`` of what JSON has no form for."""
+
+# -- for the framework hooks (sonde.hooks) --
+
+def claim_levels(scope: scope, epochs: bool, steps: bool) -> scope:
+    """While this scope is open, hooks open no epoch, no step below it."""
+
+def hook_module_call(function: Callable[..., object]) -> bool:
+    """Calls of this function object are forwards from now on; false if they were before."""
+
+def unhook_module_calls() -> None:
+    """Everything hook_module_call did is undone."""
+
+def iterate_loader(original: Callable[[_T], Iterator[object]], loader: _T) -> Iterator[object]:
+    """What original(loader) returns, with its fetches on record."""
+
+def time_backward(original: Callable[..., object]) -> Callable[..., object]:
+    """A callable that does what original does inside a backward span."""
+
+def optimizer_begins(optimizer: object, args: object, kwargs: object) -> None:
+    """torch's global optimizer hook before a step."""
+
+def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
+    """torch's global optimizer hook after a step."""
+
+def step_over() -> None:
+    """The step under way has been taken, or skipped."""
+
+def step_begins(index: int) -> None:
+    """A step with this number begins, or is the one that a fetch has opened."""
+
+def step_ends() -> None:
+    """The step that is open, if one is, ends here."""
+
+def know_torch(
+    is_grad_enabled: object, graph_task: object, cuda: object, raw_stream: object
+) -> None:
+    """What the hooks ask of torch; each may be None."""
+
+def begin_training(steps_per_epoch: int) -> None:
+    """Epochs and steps are counted from zero."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, log, options, process
+from sonde import _core, environment, hooks, log, options, process
 from sonde.request import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
+
+    from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
 
@@ -23,7 +25,16 @@ _current: Profiler | None = None
 class Profiler:
     """Handle of a session. profile() makes it; most callers never look at it."""
 
-    __slots__ = ("_config", "_enabled", "_final", "_owner", "_platform", "_spool_dir", "_transport")
+    __slots__ = (
+        "_config",
+        "_enabled",
+        "_final",
+        "_hooks",
+        "_owner",
+        "_platform",
+        "_spool_dir",
+        "_transport",
+    )
 
     def __init__(self, owner: object, enabled: bool, config: Mapping[str, object]) -> None:
         from types import MappingProxyType
@@ -34,6 +45,7 @@ class Profiler:
         self._platform: dict[str, str] = {}
         self._transport: str | None = None
         self._spool_dir: str | None = None
+        self._hooks: list[Hook] = []
         self._final: dict[str, int | str | None] | None = None
 
     @property
@@ -48,13 +60,16 @@ class Profiler:
 
     @property
     def installed_hooks(self) -> list[str]:
-        """Names of the framework hooks in place, in the order of their installation."""
-        return []
+        """Names of the framework hooks, in the order of their installation.
+
+        Each is put in place when the program imports its framework.
+        """
+        return [hook.name for hook in self._hooks]
 
     @property
     def hook_handles(self) -> list[object]:
-        """The hooks themselves, each with ``name`` and ``uninstall()``."""
-        return []
+        """The hooks themselves, each with ``name``, ``active`` and ``uninstall()``."""
+        return list(self._hooks)
 
     @property
     def platform_context(self) -> dict[str, str]:
@@ -84,6 +99,7 @@ class Profiler:
                 return
             try:
                 if self._enabled:
+                    hooks.uninstall(self._hooks)
                     _guarded(_core.stop, "shutdown() could not write everything")
                     self._final = _core.counters()
             finally:
@@ -106,6 +122,7 @@ class Profiler:
         if output_dir is not None:
             self._spool_dir = f"{output_dir}/spool"
         self._transport, on_batch = _choose_transport(self, request)
+        frameworks = hooks.detect() if request.frameworks is None else request.frameworks
         _core.start(
             output_dir=output_dir,
             spool=output_dir is not None,
@@ -115,10 +132,11 @@ class Profiler:
             rank=ranks.rank,
             local_rank=ranks.local_rank or 0,
             world_size=1 if ranks.world_size is None else ranks.world_size,
-            attrs=_root_attributes(request, ranks, self._platform),
+            attrs=_root_attributes(frameworks, ranks, self._platform),
             on_lines=_line_outlet(request.sinks),
             on_batch=on_batch,
         )
+        self._hooks = hooks.install(frameworks, self._config)
 
 
 def profile(
@@ -242,18 +260,12 @@ def _line_outlet(sinks: tuple[str, ...]) -> Callable[[list[str]], None] | None:
 
 
 def _root_attributes(
-    request: Request, ranks: environment.Ranks, platform: dict[str, str]
+    frameworks: list[str], ranks: environment.Ranks, platform: dict[str, str]
 ) -> dict[str, object]:
     attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
     attrs.update((f"cirron.{key}", value) for key, value in platform.items())
-    if request.frameworks:
-        attrs["framework"] = ",".join(request.frameworks)
-        for name in request.frameworks:
-            log.warn(
-                "cirron.hooks",
-                f"no hook for framework {name!r} in this version: use ci.epochs, ci.batches and "
-                "ci.scope in the training loop",
-            )
+    if frameworks:
+        attrs["framework"] = ",".join(frameworks)
     attrs.update(environment.device_attributes())
     return attrs
 

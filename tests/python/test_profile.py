@@ -9,6 +9,7 @@ from types import MappingProxyType
 import cirron as ci
 import pytest
 from child_process import run_python
+from sonde import hooks
 from spool_files import Spool
 
 BAD_ARGUMENTS = [
@@ -113,8 +114,8 @@ def test_handle(session):
     assert isinstance(session, ci.Profiler)
     assert session.enabled is True
     assert session.cirron is ci.get_default()
-    assert session.installed_hooks == []
-    assert session.hook_handles == []
+    assert session.installed_hooks == hooks.detect()
+    assert [handle.name for handle in session.hook_handles] == hooks.detect()
     assert session.platform_context == {}
 
 
@@ -152,7 +153,8 @@ def test_root_scope_attributes(session, spool_dir):
     assert root["attrs"]["pid"] == root["pid"] == os.getpid()
     assert root["attrs"]["rank"] == 0
     assert root["attrs"]["device"] in ("cpu", "cuda")
-    assert not {"framework", "world_size", "local_rank"} & root["attrs"].keys()
+    assert root["attrs"].get("framework", "") == ",".join(hooks.detect())
+    assert not {"world_size", "local_rank"} & root["attrs"].keys()
 
 
 def test_root_scope_names_the_requested_frameworks(spool_dir, caplog):
@@ -478,7 +480,7 @@ def test_health_of_a_session(session, spool_dir):
         "flush_mode": "normal",
         "flush_restart_count": 0,
         "transport": "FileOnlyTransport",
-        "installed_hooks": [],
+        "installed_hooks": hooks.detect(),
         "platform_context": {},
     }
     assert session.health() == ci.health()

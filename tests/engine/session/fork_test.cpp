@@ -79,7 +79,8 @@ TEST(ForkedSession, WhileTheDrainThreadWrites) {
     engine().start(options);
     std::atomic<bool> done{false};
     std::thread recorder([&] {
-      // A fork is slow where memory is shadowed: without a pause this would fill the disk meanwhile.
+      // A fork is slow where memory is shadowed: without a pause this would fill the disk
+      // meanwhile.
       for (; !done.load(); ::usleep(10)) testing::close(testing::open("work"));
     });
     for (int i = 0; i < 60; ++i) {

@@ -1,0 +1,189 @@
+// What hooks see of a training loop, turned into the tree that people expect:
+//
+//   epoch[n]
+//     step[n]
+//       data_load   forward   backward   optimizer_step
+//   validation
+//
+// Nobody announces an epoch or a step: they follow from what is fetched, run and optimized. What a
+// pass over a loader turns out to be is known only later, so its scope is opened under its likely
+// name and relabelled when something speaks against it.
+//
+// One Training belongs to one stack (of a thread or a task); its calls come from whoever runs that
+// stack, one at a time (the host holds the GIL). Nothing here throws.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/probe/gpu_clock.h"
+#include "engine/record/scope.h"
+
+namespace sonde::hook {
+
+enum class Mode : std::uint8_t { kTrain, kEval };
+enum class Fetched : std::uint8_t { kItem, kEnd, kError };
+
+// The stack that runs right now, and the thread that runs it.
+struct Here {
+  record::ThreadState& thread;
+  record::Lane& stack;
+};
+
+// A boundary between spans: one reading of the clock, and of the GPU's where there is one.
+class Moment {
+ public:
+  Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
+  ~Moment() { probe::gpu_release(event_); }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+
+  const std::uint64_t ns;
+  // The event, for one more span; 0: there is none.
+  std::uint32_t event() const noexcept { return probe::gpu_share(event_); }
+
+ private:
+  std::uint32_t event_;
+};
+
+class Training;
+
+// One pass over a loader: what stands behind one iterator. Ends with it.
+class Pass {
+ public:
+  // `source`: the loader, only compared. `now`: when its iterator was asked for.
+  Pass(Here here, const void* source, std::uint64_t now) noexcept;
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  // True while nothing is known of it: the next fetch wants to hear whether it looks like
+  // validation.
+  bool fresh() const noexcept { return role_ == Role::kNone; }
+
+ private:
+  friend class Training;
+  enum class Role : std::uint8_t {
+    kNone,    // nothing fetched yet
+    kOwner,   // has a scope of its own: epoch or validation
+    kMember,  // feeds somebody else's epoch
+  };
+
+  Training* training_ = nullptr;
+  const void* source_;
+  std::uint64_t made_ns_;
+  std::uint64_t made_at_;  // sequence that was next on its thread
+  record::ScopeHandle scope_;
+  record::ScopeHandle load_;  // the fetch under way
+  std::uint64_t fetches_ = 0;
+  Role role_ = Role::kNone;
+  bool nested_ = false;      // inside an epoch
+  bool eval_ = false;        // as far as is known: no steps are wanted
+  bool saw_train_ = false;   // a forward in training mode, a backward, an optimizer step
+  bool saw_eval_ = false;    // a forward in evaluation mode
+  bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
+  bool fresh_step_ = false;  // the fetch under way opened the step
+};
+
+class Training {
+ public:
+  // The state that belongs to this stack. Never nullptr.
+  static Training& of(Here here) noexcept;
+  // A session begins: everything counts from zero.
+  static void begin_session(std::uint32_t steps_per_epoch) noexcept;
+  // Writes what waits to be understood, on every stack: the session is read or ends.
+  static void settle_all(record::ThreadState& thread) noexcept;
+
+  // -- a loader --
+  void begin_fetch(Here here, Pass& pass, bool looks_like_eval) noexcept;
+  void end_fetch(Here here, Pass& pass, Fetched outcome) noexcept;
+  // The iterator is exhausted or dropped. Also from another thread.
+  static void end_pass(record::ThreadState* thread, Pass& pass) noexcept;
+  // While the caller fetches for a step of its own (ci.batches), no step is opened here.
+  void claim_steps(bool claim) noexcept { claims_ += claim ? 1 : -1; }
+
+  // -- a model --
+  // True when the next forward decides what a pass is. It then matters whether another model is in
+  // training mode: a frozen teacher's forward does not make a validation.
+  bool undecided() const noexcept { return held_ != nullptr; }
+  record::ScopeHandle begin_forward(Here here, Mode mode, bool another_trains = false) noexcept;
+  record::ScopeHandle begin_backward(Here here) noexcept;
+  void end(Here here, const record::ScopeHandle& scope, bool failed) noexcept;
+  void begin_optimizer(Here here, bool has_closure) noexcept;
+  void end_optimizer(Here here) noexcept;
+  // A step that was meant to be taken and was not (mixed precision skips some) is over all the
+  // same.
+  void step_over() noexcept { step_done_ = true; }
+
+  // -- a trainer that counts its own steps --
+  // A step with this number begins, or the one a fetch has opened is it.
+  void begin_step(Here here, std::int64_t index) noexcept;
+  void end_step(Here here) noexcept;
+
+ private:
+  friend class Pass;
+  enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
+
+  void begin_tenancy(Here here) noexcept;
+  // Is there a scope of that level on the stack that is not ours?
+  bool taken(const record::Lane& stack, Level level) const noexcept;
+  static std::uint64_t epoch_above(const record::Lane& stack) noexcept;
+  static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
+  static void close(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
+  static bool cancel(record::ScopeHandle& scope);
+
+  void begin_pass(Here here, Pass& pass, bool looks_like_eval, const Moment& now);
+  void own(Here here, Pass& pass, bool eval, const Moment& now);
+  void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
+  void forget(Pass& pass);
+  void label(Pass& pass);
+
+  bool cancel_step();
+  void rotate_step(Here here, const Moment& now);
+  void open_step(Here here, std::int64_t index, const Moment& now);
+
+  void note(Mode mode);
+  void note_failure();
+
+  void hold(record::ThreadState& thread, Pass& pass, const Moment& now);
+  void confirm(record::ThreadState& thread);
+  bool untouched(const record::ThreadState& thread) const;
+  bool drop_peek(record::ThreadState& thread);
+  void turn_into_validation(Here here);
+
+  void close_stale_optimizer(record::ThreadState& thread, const Moment& now);
+  void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
+  void step_without_loader(Here here, const Moment& now);
+  void end_fallback(record::ThreadState& thread, const Moment& now);
+  Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
+
+  record::Lane* stack_ = nullptr;
+  std::uint64_t tenancy_ = 0;
+  std::uint32_t session_ = 0, generation_ = 0;
+  std::int32_t claims_ = 0;
+  std::uint32_t fetch_depth_ = 0;
+
+  std::vector<Pass*> owners_;  // passes with a scope, the outermost first
+  std::vector<Pass*> known_;   // all that have begun
+  Pass* last_ = nullptr;       // fetched last
+
+  // The first data_load of a pass waits here until it is clear what the pass is.
+  Pass* held_ = nullptr;
+  record::ClosedSpan held_load_;
+  std::uint64_t held_at_ = 0;  // sequence that was next when it was put there
+
+  record::ScopeHandle step_;
+  const Pass* step_pass_ = nullptr;  // whose fetch opened it
+  bool step_done_ = false;           // the optimizer has stepped: the next fetch ends it
+  std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
+  std::int64_t next_step_ = 0, next_epoch_ = 0;
+
+  record::ScopeHandle optimizer_;
+  bool optimizer_closure_ = false;
+
+  // Without a loader.
+  bool loader_seen_ = false;
+  std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;
+  record::ScopeHandle fallback_epoch_;
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,574 @@
+// The parts of the framework hooks that run on every step. What they mean for the tree is decided
+// in engine/hook; the Python side (sonde/hooks) puts them in place and takes them away.
+#include "engine/hook/training.h"
+
+#include <cstddef>
+#include <new>
+#include <vector>
+
+#include "engine/probe/gpu_clock.h"
+#include "python/native/hooks.h"
+#include "python/native/stack.h"
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Here;
+using hook::Mode;
+using hook::Pass;
+using hook::Training;
+
+// Calls `work(training, here)` if this thread records.
+template <typename Work>
+void with_training(Work work) noexcept {
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) return;
+  record::Lane* stack = current_stack(*thread);
+  if (stack == nullptr) return record::count_laneless(false);
+  const Here here{*thread, *stack};
+  work(Training::of(here), here);
+  stack_changed(*thread, *stack);
+}
+
+// -- what torch is asked; set while its hook is in place --
+
+struct Torch {
+  PyObject* is_grad_enabled = nullptr;
+  PyObject* graph_task = nullptr;  // -1 outside of a backward
+  PyObject* cuda = nullptr;        // the module torch.cuda, nullptr in builds without
+  PyObject* raw_stream = nullptr;
+} g_torch;
+
+PyObject* g_training_name = nullptr;  // "training", "_parameters", ...: interned for lookups
+PyObject* g_parameters_name = nullptr;
+PyObject* g_modules_name = nullptr;
+PyObject* g_initialized_name = nullptr;
+
+// An exception of our own questions must not disturb the host.
+class KeepError {
+ public:
+  KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
+  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
+  KeepError(const KeepError&) = delete;
+  KeepError& operator=(const KeepError&) = delete;
+
+ private:
+  PyObject *type_, *value_, *traceback_;
+};
+
+bool is_true(PyObject* function, bool otherwise) {
+  if (function == nullptr) return otherwise;
+  const Ref result(PyObject_CallNoArgs(function));
+  if (!result) PyErr_Clear();
+  return result ? result.get() == Py_True : otherwise;
+}
+
+bool current_stream(int device, void** stream) noexcept {
+  const KeepError keep;
+  const Ref number(PyLong_FromLong(device));
+  if (!number || g_torch.raw_stream == nullptr) return PyErr_Clear(), false;
+  const Ref result(PyObject_CallOneArg(g_torch.raw_stream, number.get()));
+  if (!result) return PyErr_Clear(), false;
+  *stream = PyLong_AsVoidPtr(result.get());
+  if (*stream == nullptr && PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
+  return true;
+}
+
+// -- modules --
+
+constexpr int kDeepest = 64;
+
+bool in_training_mode(PyObject* module) {
+  const Ref flag(PyObject_GetAttr(module, g_training_name));
+  if (!flag) PyErr_Clear();
+  return !flag || flag.get() != Py_False;
+}
+
+// A module with parameters, its own or a submodule's. Something that only computes (a loss, an
+// activation) has none.
+bool has_parameters(PyObject* module, int depth = 0) {
+  const Ref own(PyObject_GetAttr(module, g_parameters_name));
+  if (!own) return PyErr_Clear(), false;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  if (!PyDict_Check(own.get())) return true;  // a scripted module keeps them elsewhere
+  while (PyDict_Next(own.get(), &at, &key, &value)) {
+    if (value != Py_None) return true;
+  }
+  const Ref children(PyObject_GetAttr(module, g_modules_name));
+  if (!children) return PyErr_Clear(), false;
+  if (!PyDict_Check(children.get()) || depth == kDeepest) return true;
+  at = 0;
+  while (PyDict_Next(children.get(), &at, &key, &value)) {
+    if (value != Py_None && has_parameters(value, depth + 1)) return true;
+  }
+  return false;
+}
+
+// A module without keeping it alive.
+class WeakModule {
+ public:
+  void set(PyObject* module) {
+    if (module == address_) return;
+    address_ = module;
+    Py_XDECREF(reference_);
+    reference_ = PyWeakref_NewRef(module, nullptr);
+    if (reference_ == nullptr) PyErr_Clear();
+  }
+  Ref get() const {
+    if (reference_ == nullptr) return {};
+    PyObject* module = PyWeakref_GetObject(reference_);
+    return module == nullptr || module == Py_None ? Ref() : Ref(Py_NewRef(module));
+  }
+
+ private:
+  PyObject* address_ = nullptr;
+  PyObject* reference_ = nullptr;
+};
+
+struct ThreadView {
+  int forward_depth = 0;
+  WeakModule last, last_training;
+};
+constinit thread_local ThreadView t_view __attribute__((tls_model("initial-exec")));
+
+// Is this pass about to evaluate? Gradients are off, or the model is in evaluation mode.
+bool looks_like_eval() {
+  const KeepError keep;
+  if (!is_true(g_torch.is_grad_enabled, true)) return true;
+  const Ref module = t_view.last.get();
+  return module && !in_training_mode(module.get());
+}
+
+bool another_trains(PyObject* module) {
+  const Ref other = t_view.last_training.get();
+  return other && other.get() != module && in_training_mode(other.get());
+}
+
+// Recomputation of checkpointed activations on one of autograd's own threads: part of the backward
+// that another thread is waiting for.
+bool is_recomputation(const record::Lane& stack) {
+  if (stack.depth.load(std::memory_order_relaxed) != 0 || g_torch.graph_task == nullptr)
+    return false;
+  const Ref task(PyObject_CallNoArgs(g_torch.graph_task));
+  if (!task) return PyErr_Clear(), false;
+  return PyLong_AsLong(task.get()) != -1;
+}
+
+struct HookedFunction {
+  PyObject* function;
+  vectorcallfunc original;
+};
+std::vector<HookedFunction> g_hooked;  // mostly one: torch.nn.Module.__call__
+
+vectorcallfunc original_of(PyObject* function) {
+  for (const HookedFunction& hooked : g_hooked) {
+    if (hooked.function == function) return hooked.original;
+  }
+  return PyVectorcall_Function(function);
+}
+
+PyObject* outermost_call(vectorcallfunc original, PyObject* function, PyObject* const* args,
+                         std::size_t flagged, PyObject* keys) {
+  PyObject* module = args[0];
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr || !has_parameters(module) || is_recomputation(*stack))
+    return original(function, args, flagged, keys);
+  look_for_gpu();
+  const bool training = in_training_mode(module);
+  const Here here{*thread, *stack};
+  Training& state = Training::of(here);
+  const bool other = state.undecided() && !training && another_trains(module);
+  t_view.last.set(module);
+  if (training) t_view.last_training.set(module);
+  const record::ScopeHandle scope =
+      state.begin_forward(here, training ? Mode::kTrain : Mode::kEval, other);
+  stack_changed(*thread, *stack);
+  t_view.forward_depth = 1;
+  PyObject* result = original(function, args, flagged, keys);
+  t_view.forward_depth = 0;
+  with_training([&](Training& now, Here there) { now.end(there, scope, result == nullptr); });
+  return result;
+}
+
+PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
+                      PyObject* keys) {
+  const vectorcallfunc original =
+      g_hooked.size() == 1 ? g_hooked.front().original : original_of(function);
+  if (t_view.forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
+    return original(function, args, flagged, keys);
+  return outermost_call(original, function, args, flagged, keys);
+}
+
+void set_vectorcall(PyObject* function, vectorcallfunc call) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyFunction_SetVectorcall(reinterpret_cast<PyFunctionObject*>(function), call);
+#else
+  reinterpret_cast<PyFunctionObject*>(function)->vectorcall = call;
+#endif
+}
+
+// hook_module_call(function): calls of this function object are forwards from now on.
+PyObject* hook_module_call(PyObject*, PyObject* function) {
+  if (!PyFunction_Check(function)) {
+    PyErr_SetString(PyExc_TypeError, "a Python function is needed");
+    return nullptr;
+  }
+  for (const HookedFunction& hooked : g_hooked) {
+    if (hooked.function == function) Py_RETURN_FALSE;
+  }
+  g_hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  set_vectorcall(function, call_module);
+  Py_RETURN_TRUE;
+}
+
+PyObject* unhook_module_calls(PyObject*, PyObject*) {
+  for (const HookedFunction& hooked : g_hooked) {
+    // Unless somebody else has put his own there since: that one calls ours, which finds nothing to
+    // do.
+    if (PyVectorcall_Function(hooked.function) == call_module)
+      set_vectorcall(hooked.function, hooked.original);
+    Py_DECREF(hooked.function);
+  }
+  g_hooked.clear();
+  Py_RETURN_NONE;
+}
+
+// -- loaders --
+
+struct LoaderIterator {
+  PyObject_HEAD PyObject* base;
+  PyObject* loader;
+  PyObject* weak_references;
+  Pass* pass;
+};
+
+LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
+
+PyObject* iterator_next(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
+  if (self->pass == nullptr) return next(self->base);
+  look_for_gpu();
+  with_training([&](Training& training, Here here) {
+    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval());
+  });
+  PyObject* item = next(self->base);
+  const hook::Fetched outcome =
+      item != nullptr ? hook::Fetched::kItem
+      : PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration)
+          ? hook::Fetched::kEnd
+          : hook::Fetched::kError;
+  with_training(
+      [&](Training& training, Here here) { training.end_fetch(here, *self->pass, outcome); });
+  return item;
+}
+
+int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(as_iterator(self)->base);
+  Py_VISIT(as_iterator(self)->loader);
+  return 0;
+}
+
+void end_pass(LoaderIterator* self) {
+  if (self->pass == nullptr) return;
+  Training::end_pass(record::this_thread(), *self->pass);
+  delete self->pass;
+  self->pass = nullptr;
+}
+
+int iterator_clear(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  end_pass(self);
+  Py_CLEAR(self->loader);
+  return 0;  // the base stays: attributes are looked up there
+}
+
+void iterator_dealloc(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  iterator_clear(object);
+  Py_CLEAR(self->base);
+  PyObject_GC_Del(object);
+}
+
+PyObject* iterator_getattr(PyObject* object, PyObject* name) {
+  PyObject* own = PyObject_GenericGetAttr(object, name);
+  if (own != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+  PyErr_Clear();
+  return PyObject_GetAttr(as_iterator(object)->base, name);
+}
+
+int iterator_setattr(PyObject* object, PyObject* name, PyObject* value) {
+  return PyObject_SetAttr(as_iterator(object)->base, name, value);
+}
+
+Py_ssize_t iterator_length(PyObject* object) { return PyObject_Size(as_iterator(object)->base); }
+
+PyObject* iterator_repr(PyObject* object) { return PyObject_Repr(as_iterator(object)->base); }
+
+// isinstance(iterator, torch's own class) goes on being true.
+PyObject* iterator_class(PyObject* object, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(as_iterator(object)->base)));
+}
+
+PyGetSetDef g_iterator_fields[] = {
+    {"__class__", iterator_class, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PySequenceMethods g_iterator_sequence = [] {
+  PySequenceMethods methods = {};
+  methods.sq_length = iterator_length;
+  return methods;
+}();
+
+PyTypeObject g_iterator_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.loader_iterator";
+  type.tp_basicsize = sizeof(LoaderIterator);
+  type.tp_dealloc = iterator_dealloc;
+  type.tp_repr = iterator_repr;
+  type.tp_as_sequence = &g_iterator_sequence;
+  type.tp_getattro = iterator_getattr;
+  type.tp_setattro = iterator_setattr;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_traverse = iterator_traverse;
+  type.tp_clear = iterator_clear;
+  type.tp_weaklistoffset = offsetof(LoaderIterator, weak_references);
+  type.tp_iter = PyObject_SelfIter;
+  type.tp_iternext = iterator_next;
+  type.tp_getset = g_iterator_fields;
+  return type;
+}();
+
+// iterate_loader(original, loader): what original(loader) returns, with its fetches on record.
+PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader)");
+    return nullptr;
+  }
+  const std::uint64_t now = base::monotonic_ns();
+  Ref base(PyObject_CallOneArg(args[0], args[1]));
+  if (!base || !PyIter_Check(base.get())) return base.release();
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr || Py_TYPE(base.get()) == &g_iterator_type) return base.release();
+  auto* self = PyObject_GC_New(LoaderIterator, &g_iterator_type);
+  if (self == nullptr) return PyErr_Clear(), base.release();
+  self->base = base.release();
+  self->loader = Py_NewRef(args[1]);
+  self->weak_references = nullptr;
+  self->pass = new Pass({*thread, *stack}, args[1], now);
+  PyObject_GC_Track(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+// -- backward --
+
+// Stands in for torch.autograd.backward.
+struct TimedFunction {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* original;
+  PyObject* dict;
+};
+
+PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
+                        PyObject* keys) {
+  PyObject* original = reinterpret_cast<TimedFunction*>(self)->original;
+  record::ScopeHandle scope;
+  if (!g_hooked.empty()) {
+    with_training([&](Training& training, Here here) { scope = training.begin_backward(here); });
+  }
+  PyObject* result = PyObject_Vectorcall(original, args, flagged, keys);
+  if (scope) {
+    with_training(
+        [&](Training& training, Here here) { training.end(here, scope, result == nullptr); });
+  }
+  return result;
+}
+
+void timed_dealloc(PyObject* object) {
+  auto* self = reinterpret_cast<TimedFunction*>(object);
+  PyObject_GC_UnTrack(object);
+  Py_CLEAR(self->original);
+  Py_CLEAR(self->dict);
+  PyObject_GC_Del(object);
+}
+
+int timed_traverse(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<TimedFunction*>(object);
+  Py_VISIT(self->original);
+  Py_VISIT(self->dict);
+  return 0;
+}
+
+PyGetSetDef g_timed_fields[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyTypeObject g_timed_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.timed_function";
+  type.tp_basicsize = sizeof(TimedFunction);
+  type.tp_dealloc = timed_dealloc;
+  type.tp_vectorcall_offset = offsetof(TimedFunction, call);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_getattro = PyObject_GenericGetAttr;
+  type.tp_setattro = PyObject_GenericSetAttr;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                  Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_traverse = timed_traverse;
+  type.tp_getset = g_timed_fields;
+  type.tp_dictoffset = offsetof(TimedFunction, dict);
+  return type;
+}();
+
+PyObject* time_backward(PyObject*, PyObject* original) {
+  auto* self = PyObject_GC_New(TimedFunction, &g_timed_type);
+  if (self == nullptr) return nullptr;
+  self->call = call_backward;
+  self->original = Py_NewRef(original);
+  self->dict = PyDict_New();
+  PyObject_GC_Track(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+// -- optimizers and trainers --
+
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
+PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  const bool closure = (count > 1 && PyTuple_Check(args[1]) && PyTuple_GET_SIZE(args[1]) > 1) ||
+                       (count > 2 && PyDict_Check(args[2]) && PyDict_GET_SIZE(args[2]) > 0);
+  with_training([&](Training& training, Here here) { training.begin_optimizer(here, closure); });
+  Py_RETURN_NONE;
+}
+
+PyObject* optimizer_ends(PyObject*, PyObject* const*, Py_ssize_t) {
+  with_training([](Training& training, Here here) { training.end_optimizer(here); });
+  Py_RETURN_NONE;
+}
+
+PyObject* step_over(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.step_over(); });
+  Py_RETURN_NONE;
+}
+
+PyObject* step_begins(PyObject*, PyObject* index) {
+  const long long number = PyLong_AsLongLong(index);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  with_training([&](Training& training, Here here) { training.begin_step(here, number); });
+  Py_RETURN_NONE;
+}
+
+PyObject* step_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.end_step(here); });
+  Py_RETURN_NONE;
+}
+
+// -- life of the hooks --
+
+// know_torch(is_grad_enabled, graph_task, cuda, raw_stream): each or None.
+PyObject* know_torch(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "know_torch(is_grad_enabled, graph_task, cuda, raw_stream)");
+    return nullptr;
+  }
+  PyObject** targets[] = {&g_torch.is_grad_enabled, &g_torch.graph_task, &g_torch.cuda,
+                          &g_torch.raw_stream};
+  for (int i = 0; i < 4; ++i) {
+    Py_XDECREF(*targets[i]);
+    *targets[i] = args[i] == Py_None ? nullptr : Py_NewRef(args[i]);
+  }
+  if (g_torch.cuda == nullptr) probe::gpu_stop();
+  Py_RETURN_NONE;
+}
+
+PyObject* begin_training(PyObject*, PyObject* steps_per_epoch) {
+  const unsigned long steps = PyLong_AsUnsignedLong(steps_per_epoch);
+  if (steps == static_cast<unsigned long>(-1) && PyErr_Occurred() != nullptr) return nullptr;
+  Training::begin_session(static_cast<std::uint32_t>(steps));
+  Py_RETURN_NONE;
+}
+
+template <typename Function>
+PyCFunction as_method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef g_functions[] = {
+    {"hook_module_call", hook_module_call, METH_O,
+     "hook_module_call(function)\n--\n\nCalls of this function object are forwards from now on; "
+     "false if they were before."},
+    {"unhook_module_calls", unhook_module_calls, METH_NOARGS,
+     "unhook_module_calls()\n--\n\nEverything hook_module_call did is undone."},
+    {"iterate_loader", as_method(iterate_loader), METH_FASTCALL,
+     "iterate_loader(original, loader)\n--\n\nWhat original(loader) returns, with its fetches on "
+     "record."},
+    {"time_backward", time_backward, METH_O,
+     "time_backward(original)\n--\n\nA callable that does what original does inside a backward "
+     "span."},
+    {"optimizer_begins", as_method(optimizer_begins), METH_FASTCALL,
+     "optimizer_begins(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
+     "step."},
+    {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
+     "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
+    {"step_over", step_over, METH_NOARGS,
+     "step_over()\n--\n\nThe step under way has been taken, or skipped."},
+    {"step_begins", step_begins, METH_O,
+     "step_begins(index)\n--\n\nA step with this number begins, or is the one that a fetch has "
+     "opened."},
+    {"step_ends", step_ends, METH_NOARGS,
+     "step_ends()\n--\n\nThe step that is open, if one is, ends here."},
+    {"know_torch", as_method(know_torch), METH_FASTCALL,
+     "know_torch(is_grad_enabled, graph_task, cuda, raw_stream)\n--\n\nWhat the hooks ask of "
+     "torch; each may be None."},
+    {"begin_training", begin_training, METH_O,
+     "begin_training(steps_per_epoch)\n--\n\nEpochs and steps are counted from zero."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void look_for_gpu() noexcept {
+  if (g_torch.cuda == nullptr || probe::gpu_running()) [[likely]]
+    return;
+  const Ref initialized(PyObject_GetAttr(g_torch.cuda, g_initialized_name));
+  if (!initialized) PyErr_Clear();
+  if (initialized.get() == Py_True && !probe::gpu_start(current_stream)) Py_CLEAR(g_torch.cuda);
+}
+
+StepClaim::StepClaim(bool wanted) noexcept {
+  if (!wanted || g_hooked.empty()) return;
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr) return;
+  training_ = &Training::of({*thread, *stack});
+  training_->claim_steps(true);
+}
+
+StepClaim::~StepClaim() {
+  if (training_ != nullptr) training_->claim_steps(false);
+}
+
+void settle_hooks() noexcept {
+  if (record::ThreadState* thread = record::this_thread()) Training::settle_all(*thread);
+}
+
+bool add_hooks(PyObject* module) {
+  g_training_name = PyUnicode_InternFromString("training");
+  g_parameters_name = PyUnicode_InternFromString("_parameters");
+  g_modules_name = PyUnicode_InternFromString("_modules");
+  g_initialized_name = PyUnicode_InternFromString("_initialized");
+  return g_training_name != nullptr && g_parameters_name != nullptr && g_modules_name != nullptr &&
+         g_initialized_name != nullptr && PyType_Ready(&g_iterator_type) == 0 &&
+         PyType_Ready(&g_timed_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native

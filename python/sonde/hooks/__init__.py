@@ -1,0 +1,133 @@
+"""Framework hooks: found by name, put in place when the program imports the framework.
+
+A framework that is installed but never imported stays unimported: its hook waits. Each module here
+has ``install(hook)``, which puts things in place through a ``Patches`` and may raise: a hook that
+fails says so once and steps aside, training goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sonde import log
+from sonde.hooks.patches import Patches
+from sonde.hooks.watcher import is_imported, unwatch, watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+# name -> what must be installed for it, and the modules whose import puts the hook in place. In the
+# order of installation: who is first owns the epochs and steps that several of them would open.
+KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "transformers": (("transformers",), ("transformers.trainer",)),
+    "tensorflow": (("tensorflow", "keras"), ("keras",)),
+    "lightning": (
+        ("lightning", "pytorch_lightning"),
+        ("lightning.pytorch", "pytorch_lightning"),
+    ),
+    "torch": (("torch",), ("torch",)),
+}
+ALIASES = {"keras": "tensorflow", "pytorch_lightning": "lightning", "pytorch": "torch"}
+
+
+class Hook:
+    """One framework's hook: waiting for the import, in place, or taken away."""
+
+    __slots__ = ("_options", "_patches", "_watched", "name")
+
+    def __init__(self, name: str, options: Mapping[str, object]) -> None:
+        self.name = name
+        self._options = options
+        self._patches = Patches()
+        self._watched: list[tuple[str, Callable[[], None]]] = []
+        for module in KNOWN[name][1]:
+            self._arm(module)
+
+    def __repr__(self) -> str:
+        return f"<hook {self.name}{'' if self._patches else ', waiting for its import'}>"
+
+    @property
+    def active(self) -> bool:
+        """True once the framework was imported and the hook is in place."""
+        return bool(self._patches)
+
+    def option(self, name: str, default: object) -> object:
+        """What ``profile(config={"<hook>": {...}})`` says."""
+        own = self._options.get(self.name)
+        return own.get(name, default) if isinstance(own, dict) else default
+
+    def uninstall(self) -> None:
+        """Puts the originals back. A second call does nothing."""
+        for module, callback in self._watched:
+            unwatch(module, callback)
+        self._watched.clear()
+        for problem in self._patches.undo():
+            log.warn(f"cirron.hooks.{self.name}", f"could not be taken away cleanly: {problem}")
+
+    def _arm(self, module: str) -> None:
+        def put_in_place() -> None:
+            self._install(module)
+
+        if is_imported(module):
+            put_in_place()
+        else:
+            self._watched.append((module, put_in_place))
+            watch(module, put_in_place)
+
+    def _install(self, module: str) -> None:
+        from importlib import import_module
+
+        try:
+            # `torch` inside this package would be found as sonde.hooks.torch: hence the full name.
+            import_module(f"sonde.hooks.{self.name}").install(
+                sys.modules[module], self._patches, self
+            )
+        except Exception as error:
+            self._patches.undo()
+            log.warn(
+                f"cirron.hooks.{self.name}",
+                f"the {self.name} hook is off, this version of it is not understood "
+                f"({type(error).__name__}: {error}); scopes of your own still work",
+            )
+
+
+def detect() -> list[str]:
+    """Installed frameworks that have a hook, nothing imported."""
+    return [name for name, (packages, _) in KNOWN.items() if any(map(_is_installed, packages))]
+
+
+def install(names: Iterable[str], options: Mapping[str, object]) -> list[Hook]:
+    """The hooks of these frameworks, in the order of KNOWN. Unknown names warn. Never raises."""
+    wanted = []
+    for given in names:
+        name = ALIASES.get(given, given)
+        if name in KNOWN:
+            wanted.append(name)
+        else:
+            log.warn(
+                "cirron.hooks",
+                f"no hook for framework {given!r}; known are {', '.join(sorted(KNOWN))} "
+                "(scikit-learn: wrap the estimator with ci.wrap)",
+            )
+    return [Hook(name, options) for name in KNOWN if name in wanted]
+
+
+def uninstall(hooks: Iterable[Hook]) -> None:
+    """In reverse order; one that fails does not keep the others."""
+    for hook in reversed(list(hooks)):
+        try:
+            hook.uninstall()
+        except Exception as error:
+            log.warn(f"cirron.hooks.{hook.name}", f"could not be taken away cleanly: {error}")
+
+
+def _is_installed(package: str) -> bool:
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    from importlib.machinery import PathFinder
+
+    try:
+        return PathFinder.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False

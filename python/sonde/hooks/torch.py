@@ -1,0 +1,128 @@
+"""PyTorch: data_load, forward, backward, optimizer_step, and from them step, epoch, validation.
+
+| what | how |
+|---|---|
+| forward | the vectorcall of the function object ``nn.Module.__call__``, which stays what it is |
+| backward | ``torch.autograd.backward``, which ``Tensor.backward`` calls, replaced by name |
+| optimizer step | torch's global optimizer hooks |
+| a skipped step | ``GradScaler.step``, replaced by name |
+| fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name |
+"""
+
+from __future__ import annotations
+
+from functools import update_wrapper
+
+from sonde import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from sonde.hooks import Hook
+    from sonde.hooks.patches import Patches
+
+DEFAULT_EPOCH_STEPS = 1000
+
+
+def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
+    steps = hook.option("epoch_steps", DEFAULT_EPOCH_STEPS)
+    _core.begin_training(steps if isinstance(steps, int) and steps > 0 else DEFAULT_EPOCH_STEPS)
+    cuda = torch.cuda if torch.version.cuda is not None else None
+    internals = torch._C
+    _core.know_torch(
+        torch.is_grad_enabled,
+        getattr(internals, "_current_graph_task_id", None),
+        cuda,
+        getattr(internals, "_cuda_getCurrentRawStream", None) if cuda is not None else None,
+    )
+    patches.on_undo(lambda: _core.know_torch(None, None, None, None))
+    _hook_modules(torch, patches)
+    _hook_backward(torch, patches)
+    _hook_optimizers(torch, patches)
+    _hook_loaders(torch, patches)
+
+
+def _hook_modules(torch: ModuleType, patches: Patches) -> None:
+    # Whatever stands there now, also another tool's function: it is what a call reaches first.
+    _core.hook_module_call(torch.nn.Module.__call__)
+    patches.on_undo(_core.unhook_module_calls)
+
+
+def _hook_backward(torch: ModuleType, patches: Patches) -> None:
+    patches.replace(
+        torch.autograd,
+        "backward",
+        lambda original: update_wrapper(_core.time_backward(original), original),
+    )
+
+
+def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    patches.on_undo(register_optimizer_step_pre_hook(_core.optimizer_begins).remove)
+    patches.on_undo(register_optimizer_step_post_hook(_core.optimizer_ends).remove)
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if patches.active:
+                _core.step_over()
+            return result
+
+        return update_wrapper(step, original)
+
+    patches.replace(torch.amp.grad_scaler.GradScaler, "step", counted)
+
+
+def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
+    from torch.utils.data import DataLoader
+
+    def timed(original: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+        def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
+            # Not imported in here: at the end of the process that may no longer be possible.
+            if not patches.active:
+                return original(self)
+            _see_module_call(torch)
+            return _core.iterate_loader(original, self)
+
+        return update_wrapper(__iter__, original)
+
+    def visit(loader: type) -> None:
+        if "__iter__" in vars(loader):
+            patches.replace(loader, "__iter__", timed)
+        subclass: type
+        for subclass in loader.__subclasses__():
+            visit(subclass)
+
+    visit(DataLoader)
+
+    has_own = "__init_subclass__" in vars(DataLoader)
+
+    def announced(original: Any) -> Any:
+        def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:  # noqa: N807
+            if has_own:
+                original.__get__(None, cls)(**kwargs)
+            else:
+                super(DataLoader, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+            if patches.active and "__iter__" in vars(cls):
+                patches.replace(cls, "__iter__", timed)
+
+        return classmethod(__init_subclass__)
+
+    patches.replace(DataLoader, "__init_subclass__", announced)
+
+
+def _see_module_call(torch: ModuleType) -> None:
+    """Another tool may have put its own function there since, from which ours is not reached."""
+    call = torch.nn.Module.__call__
+    if type(call) is _FUNCTION:
+        _core.hook_module_call(call)
+
+
+_FUNCTION = type(_see_module_call)

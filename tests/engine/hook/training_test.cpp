@@ -1,0 +1,562 @@
+// The tree that follows from what hooks report, told without any framework.
+#include "engine/hook/training.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/support/ring_tap.h"
+
+namespace sonde::hook {
+namespace {
+
+Here here() {
+  record::ThreadState* thread = record::this_thread();
+  return {*thread, *thread->lane};
+}
+
+class Loader {
+ public:
+  std::unique_ptr<Pass> iterate() {
+    return std::make_unique<Pass>(here(), this, base::monotonic_ns());
+  }
+};
+
+void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
+  Training::of(here()).begin_fetch(here(), pass, looks_like_eval);
+  Training::of(here()).end_fetch(here(), pass, outcome);
+}
+void end_of(Pass& pass, bool looks_like_eval = false) {
+  fetch(pass, Fetched::kEnd, looks_like_eval);
+}
+void drop(std::unique_ptr<Pass> pass) { Training::end_pass(record::this_thread(), *pass); }
+
+void forward(Mode mode = Mode::kTrain, bool failed = false, bool another_trains = false) {
+  Training& training = Training::of(here());
+  const auto scope = training.begin_forward(here(), mode, another_trains);
+  training.end(here(), scope, failed);
+}
+void backward() {
+  Training& training = Training::of(here());
+  training.end(here(), training.begin_backward(here()), false);
+}
+void optimize() {
+  Training& training = Training::of(here());
+  training.begin_optimizer(here(), false);
+  training.end_optimizer(here());
+}
+void train() {
+  forward();
+  backward();
+  optimize();
+}
+
+class TrainingTree : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    record::open_gate();
+    Training::begin_session(3);
+    tap_ = std::make_unique<testing::RingTap>();
+  }
+
+  // One line per span, in order of their beginning: `epoch[0](step[0](data_load forward))`.
+  std::string tree() {
+    if (record::ThreadState* thread = record::this_thread()) Training::settle_all(*thread);
+    const model::Batch batch = tap_->take();
+    std::vector<const model::Span*> spans;
+    for (const model::Span& span : batch.spans) spans.push_back(&span);
+    std::stable_sort(spans.begin(), spans.end(), [](const auto* a, const auto* b) {
+      return a->start_ns != b->start_ns ? a->start_ns < b->start_ns : a->end_ns > b->end_ns;
+    });
+    std::map<std::string, std::vector<const model::Span*>> children;
+    std::vector<const model::Span*> roots;
+    std::map<std::string, bool> known;
+    const auto key = [](const base::Id& id) {
+      char text[32];
+      base::write_hex(id, text);
+      return std::string(text, 32);
+    };
+    for (const auto* span : spans) known[key(span->id)] = true;
+    for (const auto* span : spans) {
+      if (known.contains(key(span->parent_id))) {
+        children[key(span->parent_id)].push_back(span);
+      } else {
+        roots.push_back(span);
+      }
+    }
+    std::function<std::string(const std::vector<const model::Span*>&)> draw =
+        [&](const std::vector<const model::Span*>& list) {
+          std::string out;
+          for (const auto* span : list) {
+            if (!out.empty()) out += ' ';
+            out += span->name;
+            if (span->index != model::kNone) out += "[" + std::to_string(span->index) + "]";
+            if (span->attrs.find("eval") != std::string_view::npos) out += ":eval";
+            if (!span->closed_by().empty()) out += "!" + std::string(span->closed_by());
+            const auto& below = children[key(span->id)];
+            if (!below.empty()) out += "(" + draw(below) + ")";
+          }
+          return out;
+        };
+    return draw(roots);
+  }
+
+  std::unique_ptr<testing::RingTap> tap_;
+};
+
+TEST_F(TrainingTree, PlainLoop) {
+  Loader loader;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto pass = loader.iterate();
+    for (int i = 0; i < 2; ++i) {
+      fetch(*pass);
+      train();
+    }
+    end_of(*pass);
+    drop(std::move(pass));
+  }
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step)) "
+            "epoch[1](step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, AccumulationIsOneStep) {
+  Loader loader;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 4; ++i) {
+    fetch(*pass);
+    forward();
+    backward();
+    if (i % 2 == 1) optimize();
+  }
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward data_load forward backward "
+            "optimizer_step) step[1](data_load forward backward data_load forward backward "
+            "optimizer_step))");
+}
+
+TEST_F(TrainingTree, SeveralOptimizersBelongToOneStep) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step forward backward "
+            "optimizer_step))");
+}
+
+TEST_F(TrainingTree, SkippedStepIsAStep) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  forward();
+  backward();
+  Training::of(here()).step_over();
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, EvaluationIsValidationAndTakesNoIndex) {
+  Loader train_loader, eval_loader;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto pass = train_loader.iterate();
+    fetch(*pass);
+    train();
+    end_of(*pass);
+    auto check = eval_loader.iterate();
+    for (int i = 0; i < 2; ++i) {
+      fetch(*check, Fetched::kItem, true);
+      forward(Mode::kEval);
+    }
+    end_of(*check);
+  }
+  const std::string epoch = "(step[0](data_load forward backward optimizer_step))";
+  const std::string check = " validation(data_load forward:eval data_load forward:eval)";
+  EXPECT_EQ(tree(), "epoch[0]" + epoch + check + " epoch[1]" + epoch + check);
+}
+
+TEST_F(TrainingTree, EvaluationThatNothingHintsAt) {
+  Loader loader;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    forward(Mode::kEval);
+  }
+  end_of(*pass);
+  EXPECT_EQ(tree(), "validation(data_load forward:eval data_load forward:eval)");
+}
+
+TEST_F(TrainingTree, ValidationInTheMiddleOfAnEpoch) {
+  Loader train_loader, eval_loader;
+  auto pass = train_loader.iterate();
+  fetch(*pass);
+  train();
+  auto check = eval_loader.iterate();
+  fetch(*check, Fetched::kItem, true);
+  forward(Mode::kEval);
+  end_of(*check);
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step "
+            "validation(data_load forward:eval)) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ValidationInTheMiddleThatNothingHintsAt) {
+  Loader train_loader, eval_loader;
+  auto pass = train_loader.iterate();
+  fetch(*pass);
+  train();
+  auto check = eval_loader.iterate();
+  fetch(*check);
+  forward(Mode::kEval);
+  end_of(*check);
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step) "
+            "validation(data_load forward:eval) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, FrozenTeacherMakesNoValidation) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  forward(Mode::kEval, false, true);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward:eval forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, PeekIsNoEpoch) {
+  Loader loader;
+  auto peek = loader.iterate();
+  fetch(*peek);
+  drop(std::move(peek));
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(), "data_load epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, PeekWhoseIteratorStaysIsNoEpochEither) {
+  Loader loader, other;
+  auto peek = other.iterate();
+  fetch(*peek);
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  drop(std::move(peek));
+  EXPECT_EQ(tree(), "data_load epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, PeekThatWasReadMeanwhile) {
+  Loader loader;
+  auto peek = loader.iterate();
+  fetch(*peek);
+  Training::settle_all(*record::this_thread());  // a flush
+  drop(std::move(peek));
+  EXPECT_EQ(tree(), "peek(step[0](data_load))");
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ZippedLoadersAreOneEpoch) {
+  Loader one, two;
+  auto a = one.iterate();
+  auto b = two.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*a);
+    fetch(*b);
+    train();
+  }
+  end_of(*a);
+  drop(std::move(a));
+  drop(std::move(b));
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load data_load forward backward optimizer_step) "
+            "step[1](data_load data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, AbandonedIteratorEndsItsEpoch) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  fetch(*pass);
+  forward();
+  drop(std::move(pass));
+  auto next = loader.iterate();
+  fetch(*next);
+  train();
+  end_of(*next);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step) step[1](data_load "
+            "forward)) epoch[1](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, EpochThatFailedIsOverWhenAnotherBegins) {
+  Loader loader, other;
+  auto pass = loader.iterate();  // kept alive, as a traceback does
+  fetch(*pass);
+  forward(Mode::kTrain, true);
+  auto next = other.iterate();
+  fetch(*next);
+  train();
+  end_of(*next);
+  drop(std::move(pass));
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward)) "
+            "epoch[1](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ErrorThatWasCaughtInsideTheLoopEndsNothing) {
+  Loader loader, eval_loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  forward(Mode::kTrain, true);
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, OptimizerThatRaisedIsClosedByWhatComesNext) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  forward();
+  backward();
+  Training::of(here()).begin_optimizer(here(), false);  // no end
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step data_load forward "
+            "backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ClosureRunsInsideTheOptimizer) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  Training& training = Training::of(here());
+  training.begin_optimizer(here(), true);
+  forward();
+  backward();
+  forward();
+  backward();
+  training.end_optimizer(here());
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load optimizer_step(forward backward forward backward)))");
+}
+
+TEST_F(TrainingTree, OwnerOfTheEpochKeepsIt) {
+  Loader loader, eval_loader;
+  for (int i = 0; i < 2; ++i) {
+    const auto epoch = testing::open("epoch", {.index = i, .flags = record::kHasIndex});
+    auto pass = loader.iterate();
+    fetch(*pass);
+    train();
+    end_of(*pass);
+    auto check = eval_loader.iterate();
+    fetch(*check);
+    forward(Mode::kEval);
+    end_of(*check);
+    testing::close(epoch);
+  }
+  const std::string inside =
+      "(step[0](data_load forward backward optimizer_step) validation(data_load forward:eval))";
+  EXPECT_EQ(tree(), "epoch[0]" + inside + " epoch[1]" + inside);
+}
+
+TEST_F(TrainingTree, OwnerOfTheStepsKeepsThem) {
+  Loader loader;
+  auto pass = loader.iterate();
+  const auto run = testing::open("fit", {.flags = record::kOwnsSteps});
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    const auto batch = testing::open("batch", {.index = i, .flags = record::kHasIndex});
+    train();
+    testing::close(batch);
+  }
+  end_of(*pass);
+  testing::close(run);
+  EXPECT_EQ(tree(),
+            "fit(epoch[0](data_load batch[0](forward backward optimizer_step) "
+            "data_load batch[1](forward backward optimizer_step)))");
+}
+
+TEST_F(TrainingTree, UserScopeMayReachAcrossTheOptimizerStep) {
+  Loader loader;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    const auto mine = testing::open("mine");
+    train();
+    testing::close(mine);
+  }
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load mine(forward backward optimizer_step)) "
+            "step[1](data_load mine(forward backward optimizer_step)))");
+}
+
+TEST_F(TrainingTree, UserScopeAcrossAFetchKeepsTheStepOpen) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  const auto mine = testing::open("mine");
+  train();
+  fetch(*pass);
+  train();
+  testing::close(mine);
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load mine(forward backward optimizer_step data_load forward "
+            "backward optimizer_step)) step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, EpochInsideAScopeThatEndsFirst) {
+  Loader loader;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 3; ++i) {
+    const auto round = testing::open("round");
+    fetch(*pass);
+    train();
+    testing::close(round);
+  }
+  end_of(*pass);
+  const std::string step = "(data_load forward backward optimizer_step)";
+  EXPECT_EQ(tree(), "round(epoch[0]!parent(step[0]!parent" + step + ")) round(step[0]!parent" +
+                        step + ") round(step[1]!parent" + step + ")");
+}
+
+TEST_F(TrainingTree, WithoutALoaderStepsMakeEpochs) {
+  for (int i = 0; i < 8; ++i) train();  // three to an epoch
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  const std::string step = "(forward backward optimizer_step)";
+  EXPECT_EQ(tree(), "forward backward optimizer_step epoch[0](step[0]" + step + " step[1]" + step +
+                        " step[2]" + step + ") epoch[1](step[0]" + step + " step[1]" + step +
+                        " step[2]" + step + ") epoch[2](step[0]" + step +
+                        ") epoch[3](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, LoaderEpochsAreNotCutByTheNumberOfSteps) {
+  Loader loader;
+  auto pass = loader.iterate();
+  std::string steps;
+  for (int i = 0; i < 8; ++i) {
+    fetch(*pass);
+    train();
+    steps += (i ? " step[" : "step[") + std::to_string(i) +
+             "](data_load forward backward optimizer_step)";
+  }
+  end_of(*pass);
+  EXPECT_EQ(tree(), "epoch[0](" + steps + ")");
+}
+
+TEST_F(TrainingTree, TrainerNumbersItsSteps) {
+  Loader loader;
+  const auto epoch = testing::open("epoch");
+  auto pass = loader.iterate();
+  Training& training = Training::of(here());
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    training.begin_step(here(), 40 + i);
+    train();
+    training.step_over();
+  }
+  training.end_step(here());
+  testing::close(epoch);
+  EXPECT_EQ(tree(),
+            "epoch(step[40](data_load forward backward optimizer_step) "
+            "step[41](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, LoaderThatReadsFromALoaderIsOneFetch) {
+  Loader outer, inner;
+  auto pass = outer.iterate();
+  auto source = inner.iterate();
+  Training& training = Training::of(here());
+  training.begin_fetch(here(), *pass, false);
+  fetch(*source);
+  training.end_fetch(here(), *pass, Fetched::kItem);
+  train();
+  training.begin_fetch(here(), *pass, false);
+  end_of(*source);
+  training.end_fetch(here(), *pass, Fetched::kEnd);
+  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ErrorWhileFetchingIsAFetch) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  train();
+  fetch(*pass, Fetched::kError);
+  drop(std::move(pass));
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward backward optimizer_step) step[1](data_load))");
+}
+
+TEST_F(TrainingTree, EmptyLoaderIsAnEmptyEpoch) {
+  Loader loader;
+  auto pass = loader.iterate();
+  end_of(*pass);
+  EXPECT_EQ(tree(), "epoch[0]");
+}
+
+TEST_F(TrainingTree, SessionsCountFromZero) {
+  Loader loader;
+  for (int session = 0; session < 2; ++session) {
+    Training::begin_session(1000);
+    auto pass = loader.iterate();
+    fetch(*pass);
+    train();
+    end_of(*pass);
+    EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward backward optimizer_step))");
+  }
+}
+
+TEST_F(TrainingTree, PassThatOutlivesItsSessionIsForgotten) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  Training::begin_session(1000);
+  fetch(*pass);
+  drop(std::move(pass));
+  record::close_above(here().stack, 0, record::ClosedBy::kShutdown);
+  tree();
+}
+
+}  // namespace
+}  // namespace sonde::hook
