@@ -109,7 +109,7 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
             if has_own:
                 original.__get__(None, cls)(**kwargs)
             else:
-                super(DataLoader, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+                super(DataLoader, cls).__init_subclass__(**kwargs)
             if patches.active and "__iter__" in vars(cls):
                 patches.replace(cls, "__iter__", timed)
 
