@@ -129,6 +129,7 @@ class WeakModule {
 
 struct ThreadView {
   int forward_depth = 0;
+  bool in_backward = false;
   WeakModule last, last_training;
 };
 constinit thread_local ThreadView t_view __attribute__((tls_model("initial-exec")));
@@ -380,11 +381,14 @@ struct TimedFunction {
 PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
                         PyObject* keys) {
   PyObject* original = reinterpret_cast<TimedFunction*>(self)->original;
+  // Another tool may have kept one of ours from an earlier session: the outermost counts.
+  if (g_hooked.empty() || t_view.in_backward)
+    return PyObject_Vectorcall(original, args, flagged, keys);
   record::ScopeHandle scope;
-  if (!g_hooked.empty()) {
-    with_training([&](Training& training, Here here) { scope = training.begin_backward(here); });
-  }
+  with_training([&](Training& training, Here here) { scope = training.begin_backward(here); });
+  t_view.in_backward = true;
   PyObject* result = PyObject_Vectorcall(original, args, flagged, keys);
+  t_view.in_backward = false;
   if (scope) {
     with_training(
         [&](Training& training, Here here) { training.end(here, scope, result == nullptr); });

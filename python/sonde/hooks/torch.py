@@ -65,8 +65,20 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         register_optimizer_step_pre_hook,
     )
 
-    patches.on_undo(register_optimizer_step_pre_hook(_core.optimizer_begins).remove)
-    patches.on_undo(register_optimizer_step_post_hook(_core.optimizer_ends).remove)
+    # Dynamo traces through these when a whole training step is compiled, and knows the answer to
+    # this question: of a step that became part of a graph there is nothing to tell.
+    is_traced = torch.compiler.is_dynamo_compiling
+
+    def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_traced():
+            _core.optimizer_begins(optimizer, args, kwargs)
+
+    def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not is_traced():
+            _core.optimizer_ends(optimizer, args, kwargs)
+
+    patches.on_undo(register_optimizer_step_pre_hook(begins).remove)
+    patches.on_undo(register_optimizer_step_post_hook(ends).remove)
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: Any, *args: Any, **kwargs: Any) -> Any:
