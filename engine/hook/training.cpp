@@ -14,23 +14,27 @@ namespace {
 
 // Interned once; the table outlives everything.
 struct Names {
-  std::uint32_t epoch = record::intern("epoch");
-  std::uint32_t step = record::intern("step");
-  std::uint32_t batch = record::intern("batch");
-  std::uint32_t validation = record::intern("validation");
-  std::uint32_t peek = record::intern("peek");
-  std::uint32_t data_load = record::intern("data_load");
-  std::uint32_t forward = record::intern("forward");
-  std::uint32_t backward = record::intern("backward");
-  std::uint32_t optimizer_step = record::intern("optimizer_step");
-  std::uint32_t train_mode = record::intern(R"("mode":"train")");
-  std::uint32_t eval_mode = record::intern(R"("mode":"eval")");
+  std::uint32_t epoch, step, batch, validation, peek, data_load, forward, backward, optimizer_step;
+  std::uint32_t train_mode, eval_mode;  // attributes
+
+  void intern() {
+    epoch = record::intern("epoch");
+    step = record::intern("step");
+    batch = record::intern("batch");
+    validation = record::intern("validation");
+    peek = record::intern("peek");
+    data_load = record::intern("data_load");
+    forward = record::intern("forward");
+    backward = record::intern("backward");
+    optimizer_step = record::intern("optimizer_step");
+    train_mode = record::intern(R"("mode":"train")");
+    eval_mode = record::intern(R"("mode":"eval")");
+  }
 };
 
-const Names& names() {
-  static const Names all;
-  return all;
-}
+Names g_names;
+
+const Names& names() { return g_names; }
 
 std::uint32_t g_session = 1;
 std::uint32_t g_steps_per_epoch = 1000;
@@ -58,6 +62,7 @@ Training& Training::of(Here here) noexcept {
 }
 
 void Training::begin_tenancy(Here here) noexcept {
+  if (names().epoch == 0) g_names.intern();
   for (Pass* pass : known_) pass->training_ = nullptr;
   *this = Training();
   stack_ = &here.stack;
@@ -122,12 +127,10 @@ ScopeHandle Training::open(Here here, record::ScopeStart start, const Moment& no
     start.aux = event;
     start.flags |= record::kHasGpu;
   }
+  if (start.start_ns == 0) start.start_ns = now.ns;
   const ScopeHandle scope = record::open_scope(here.thread, here.stack, start);
-  if (scope) {
-    here.stack.stack[scope.slot].start_ns = now.ns;
-  } else {
+  if (!scope) [[unlikely]]
     probe::gpu_release(static_cast<std::uint32_t>(start.aux));
-  }
   return scope;
 }
 
@@ -211,9 +214,8 @@ void Training::own(Here here, Pass& pass, bool eval, const Moment& now) {
   }
   // From where the iterator was asked for (workers are started there), unless something else came
   // between.
-  const bool at_once = pass.made_at_ == here.thread.lane->next_sequence;
+  if (pass.made_at_ == here.thread.lane->next_sequence) start.start_ns = pass.made_ns_;
   pass.scope_ = open(here, start, now);
-  if (at_once && pass.scope_) here.stack.stack[pass.scope_.slot].start_ns = pass.made_ns_;
   owners_.push_back(&pass);
 }
 
@@ -322,8 +324,8 @@ void Training::turn_into_validation(Here here) {
   if (pass.role_ == Pass::Role::kMember) {
     record::ScopeStart start;
     start.name = names().validation;
+    start.start_ns = held_load_.start_ns;
     pass.scope_ = record::open_scope(here.thread, here.stack, start);
-    if (pass.scope_) here.stack.stack[pass.scope_.slot].start_ns = held_load_.start_ns;
     pass.role_ = Pass::Role::kOwner;
     owners_.push_back(&pass);
   }

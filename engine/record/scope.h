@@ -17,6 +17,7 @@ struct ScopeStart {
   std::int64_t index = 0;
   std::uint8_t flags = 0;  // SpanFlags
   std::uint64_t aux = 0;
+  std::uint64_t start_ns = 0;  // monotonic; 0: now
   std::string_view name_text = {};
   std::string_view attrs = {};  // JSON members
 };
@@ -63,7 +64,7 @@ inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart
   if (start.name == 0 || !start.attrs.empty()) [[unlikely]]
     detail::keep_text(stack, scope, start);
   const ScopeHandle handle{&stack, scope.sequence, depth, thread.generation};
-  scope.start_ns = base::monotonic_ns();
+  scope.start_ns = start.start_ns != 0 ? start.start_ns : base::monotonic_ns();
   stack.depth.store(depth + 1, std::memory_order_release);
   return handle;
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import update_wrapper
 
 from sonde import _core
+from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from sonde.hooks.patches import Patches
 
 DEFAULT_EPOCH_STEPS = 1000
+
+_explained = False
 
 
 def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
@@ -65,20 +68,13 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         register_optimizer_step_pre_hook,
     )
 
-    # Dynamo traces through these when a whole training step is compiled, and knows the answer to
-    # this question: of a step that became part of a graph there is nothing to tell.
-    is_traced = torch.compiler.is_dynamo_compiling
-
-    def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not is_traced():
-            _core.optimizer_begins(optimizer, args, kwargs)
-
-    def ends(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not is_traced():
-            _core.optimizer_ends(optimizer, args, kwargs)
-
-    patches.on_undo(register_optimizer_step_pre_hook(begins).remove)
-    patches.on_undo(register_optimizer_step_post_hook(ends).remove)
+    patches.on_undo(register_optimizer_step_pre_hook(_core.optimizer_begins).remove)
+    patches.on_undo(register_optimizer_step_post_hook(_core.optimizer_ends).remove)
+    if is_imported("torch._dynamo"):
+        _explain_to_dynamo()
+    else:
+        watch("torch._dynamo", _explain_to_dynamo)
+        patches.on_undo(lambda: unwatch("torch._dynamo", _explain_to_dynamo))
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -90,6 +86,24 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         return update_wrapper(step, original)
 
     patches.replace(torch.amp.grad_scaler.GradScaler, "step", counted)
+
+
+def _explain_to_dynamo() -> None:
+    """Where a whole training step is compiled, Dynamo traces through the optimizer's hooks too.
+
+    Of a step that became part of a graph there is nothing to tell.
+    """
+    global _explained
+    if _explained:  # for the life of the process
+        return
+    _explained = True
+    from torch._dynamo import substitute_in_graph
+
+    def nothing(optimizer: object, args: object, kwargs: object) -> None:
+        return None
+
+    for function in (_core.optimizer_begins, _core.optimizer_ends):
+        substitute_in_graph(function, skip_signature_check=True)(nothing)
 
 
 def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
