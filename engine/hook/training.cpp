@@ -38,6 +38,7 @@ const Names& names() { return g_names; }
 
 std::uint32_t g_session = 1;
 std::uint32_t g_steps_per_epoch = 1000;
+Training::StepEnd g_step_end = nullptr;
 // By number of lane; made when a stack is first heard of, kept for ever.
 std::vector<std::unique_ptr<Training>> g_trainings;
 
@@ -75,6 +76,8 @@ void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
   ++g_session;
   g_steps_per_epoch = std::max<std::uint32_t>(1, steps_per_epoch);
 }
+
+void Training::on_step_end(StepEnd callback) noexcept { g_step_end = callback; }
 
 void Training::settle_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
@@ -153,6 +156,12 @@ bool Training::cancel(ScopeHandle& scope) {
   if (has_gpu) probe::gpu_release(static_cast<std::uint32_t>(aux));
   scope = {};
   return true;
+}
+
+void Training::close_step(ThreadState& thread, const Moment& now) {
+  if (g_step_end != nullptr && now.event_number() != 0 && record::is_open(step_))
+    g_step_end(now.event_number());
+  close(thread, step_, now);
 }
 
 bool Training::cancel_step() {
@@ -248,7 +257,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     const bool open = record::is_open(pass.scope_);
     if (open && record::is_open(step_) && step_.stack == pass.scope_.stack &&
         step_.slot > pass.scope_.slot)
-      close(thread, step_, now);
+      close_step(thread, now);
     const bool looked_only = pass.fetches_ <= 1 && !pass.saw_train_ && !pass.saw_eval_;
     const bool epoch = !pass.nested_ && (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
     if (looked_only) {
@@ -407,7 +416,7 @@ void Training::rotate_step(Here here, const Moment& now) {
   if (record::is_open(step_)) {
     // Accumulating, or a scope of the program's reaches across: the step goes on.
     if (!step_done_ || step_.stack != &here.stack || !record::is_innermost(step_)) return;
-    close(here.thread, step_, now);
+    close_step(here.thread, now);
   }
   if (taken(here.stack, Level::kStep)) return;
   open_step(here, -1, now);
@@ -416,7 +425,7 @@ void Training::rotate_step(Here here, const Moment& now) {
 // What this pass opened, and nobody built upon.
 void Training::end_own_step(ThreadState& thread, const Pass& pass, const Moment& now) {
   if (step_pass_ == &pass && record::is_open(step_) && record::is_innermost(step_))
-    close(thread, step_, now);
+    close_step(thread, now);
 }
 
 // Index -1: counted.
@@ -442,14 +451,14 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
   }
   if (record::is_open(step_)) {
     if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
-    close(here.thread, step_, now);
+    close_step(here.thread, now);
   }
   if (!taken(here.stack, Level::kStep)) open_step(here, index, now);
 }
 
 void Training::end_step(Here here) noexcept {
   confirm(here.thread);
-  if (record::is_open(step_) && step_.stack == &here.stack) close(here.thread, step_, Moment());
+  if (record::is_open(step_) && step_.stack == &here.stack) close_step(here.thread, Moment());
 }
 
 // No loader has been seen on this stack: an optimizer step is the only sign of a step, and a number
@@ -460,7 +469,7 @@ void Training::step_without_loader(Here here, const Moment& now) {
   if (taken(here.stack, Level::kStep)) return;
   if (record::is_open(fallback_epoch_) && steps_in_epoch_ >= g_steps_per_epoch &&
       (!record::is_open(step_) || record::is_innermost(step_))) {
-    close(here.thread, step_, now);
+    close_step(here.thread, now);
     if (record::is_innermost(fallback_epoch_)) {
       close(here.thread, fallback_epoch_, now);
       ++next_epoch_;
@@ -480,7 +489,7 @@ void Training::step_without_loader(Here here, const Moment& now) {
 void Training::end_fallback(ThreadState& thread, const Moment& now) {
   if (!fallback_epoch_) return;
   if (record::is_open(fallback_epoch_)) {
-    close(thread, step_, now);
+    close_step(thread, now);
     close(thread, fallback_epoch_, now);
   }
   fallback_epoch_ = {};

@@ -39,6 +39,7 @@ class Moment {
   Moment& operator=(const Moment&) = delete;
 
   const std::uint64_t ns;
+  std::uint32_t event_number() const noexcept { return event_; }
   // The event, for one more span; 0: there is none.
   std::uint32_t event() const noexcept { return probe::gpu_share(event_); }
 
@@ -88,6 +89,9 @@ class Training {
  public:
   // The state that belongs to this stack. Never nullptr.
   static Training& of(Here here) noexcept;
+  // Called where a step ends that has GPU time, with the event that ends it.
+  using StepEnd = void (*)(std::uint32_t event) noexcept;
+  static void on_step_end(StepEnd callback) noexcept;
   // A session begins: everything counts from zero.
   static void begin_session(std::uint32_t steps_per_epoch) noexcept;
   // Writes what waits to be understood, on every stack: the session is read or ends.
@@ -138,6 +142,7 @@ class Training {
   void label(Pass& pass);
 
   bool cancel_step();
+  void close_step(record::ThreadState& thread, const Moment& now);
   void rotate_step(Here here, const Moment& now);
   void open_step(Here here, std::int64_t index, const Moment& now);
 

@@ -6,6 +6,7 @@
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/record/names.h"
 #include "engine/record/peek.h"
 #include "engine/spool/commit.h"
 
@@ -32,7 +33,9 @@ bool GpuEvents::resolve(const record::SpanRecord& record, model::Span& span) {
     case probe::GpuTime::kUnknown:
       break;
   }
-  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0) span.memory_peak_bytes = bytes;
+  static const std::uint32_t step = record::intern("step");
+  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && record.name == step)
+    span.memory_peak_bytes = bytes;
   probe::gpu_release(start);
   probe::gpu_release(end);
   return true;

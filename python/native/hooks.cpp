@@ -38,6 +38,8 @@ struct Torch {
   PyObject* graph_task = nullptr;  // -1 outside of a backward
   PyObject* cuda = nullptr;        // the module torch.cuda, nullptr in builds without
   PyObject* raw_stream = nullptr;
+  PyObject* device = nullptr;        // number of the current one
+  PyObject* memory_stats = nullptr;  // of a device, as torch counts
 } g_torch;
 
 PyObject* g_training_name = nullptr;  // "training", "_parameters", ...: interned for lookups
@@ -73,6 +75,28 @@ bool current_stream(int device, void** stream) noexcept {
   *stream = PyLong_AsVoidPtr(result.get());
   if (*stream == nullptr && PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
   return true;
+}
+
+// The allocator's peak so far goes with the step. Asking costs torch tens of microseconds, so it is
+// done as often as takes a thousandth of the time; other steps have none.
+void note_memory_peak(std::uint32_t event) noexcept {
+  static std::uint64_t next_ns = 0;
+  const std::uint64_t start = base::monotonic_ns();
+  if (start < next_ns || g_torch.memory_stats == nullptr || g_torch.device == nullptr) return;
+  const KeepError keep;
+  const Ref device(PyObject_CallNoArgs(g_torch.device));
+  const Ref stats(device ? PyObject_CallOneArg(g_torch.memory_stats, device.get()) : nullptr);
+  PyObject* value = stats.get();
+  for (const char* key : {"allocated_bytes", "all", "peak"}) {
+    value = value != nullptr && PyDict_Check(value) ? PyDict_GetItemString(value, key) : nullptr;
+  }
+  if (value != nullptr && PyLong_Check(value)) {
+    const long long bytes = PyLong_AsLongLong(value);
+    if (bytes >= 0) probe::gpu_attach_peak(event, bytes);
+  }
+  PyErr_Clear();
+  const std::uint64_t end = base::monotonic_ns();
+  next_ns = end + 1000 * (end - start);
 }
 
 // -- modules --
@@ -478,18 +502,19 @@ PyObject* step_ends(PyObject*, PyObject*) {
 
 // -- life of the hooks --
 
-// know_torch(is_grad_enabled, graph_task, cuda, raw_stream): each or None.
+// know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats): each or None.
 PyObject* know_torch(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4) {
-    PyErr_SetString(PyExc_TypeError, "know_torch(is_grad_enabled, graph_task, cuda, raw_stream)");
+  if (count != 6) {
+    PyErr_SetString(PyExc_TypeError, "know_torch takes six arguments");
     return nullptr;
   }
   PyObject** targets[] = {&g_torch.is_grad_enabled, &g_torch.graph_task, &g_torch.cuda,
-                          &g_torch.raw_stream};
-  for (int i = 0; i < 4; ++i) {
+                          &g_torch.raw_stream,      &g_torch.device,     &g_torch.memory_stats};
+  for (int i = 0; i < 6; ++i) {
     Py_XDECREF(*targets[i]);
     *targets[i] = args[i] == Py_None ? nullptr : Py_NewRef(args[i]);
   }
+  Training::on_step_end(g_torch.memory_stats != nullptr ? note_memory_peak : nullptr);
   if (g_torch.cuda == nullptr) probe::gpu_stop();
   Py_RETURN_NONE;
 }
@@ -531,7 +556,8 @@ PyMethodDef g_functions[] = {
     {"step_ends", step_ends, METH_NOARGS,
      "step_ends()\n--\n\nThe step that is open, if one is, ends here."},
     {"know_torch", as_method(know_torch), METH_FASTCALL,
-     "know_torch(is_grad_enabled, graph_task, cuda, raw_stream)\n--\n\nWhat the hooks ask of "
+     "know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats)\n--\n\nWhat "
+     "the hooks ask of "
      "torch; each may be None."},
     {"begin_training", begin_training, METH_O,
      "begin_training(steps_per_epoch)\n--\n\nEpochs and steps are counted from zero."},

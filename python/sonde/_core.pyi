@@ -197,7 +197,12 @@ def step_ends() -> None:
     """The step that is open, if one is, ends here."""
 
 def know_torch(
-    is_grad_enabled: object, graph_task: object, cuda: object, raw_stream: object
+    is_grad_enabled: object,
+    graph_task: object,
+    cuda: object,
+    raw_stream: object,
+    device: object,
+    memory_stats: object,
 ) -> None:
     """What the hooks ask of torch; each may be None."""
 

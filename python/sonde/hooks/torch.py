@@ -33,15 +33,15 @@ _explained = False
 def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     steps = hook.option("epoch_steps", DEFAULT_EPOCH_STEPS)
     _core.begin_training(steps if isinstance(steps, int) and steps > 0 else DEFAULT_EPOCH_STEPS)
-    cuda = torch.cuda if torch.version.cuda is not None else None
     internals = torch._C
+    gpu: list[object] = [None] * 4
+    if torch.version.cuda is not None:
+        calls = ("_cuda_getCurrentRawStream", "_cuda_getDevice", "_cuda_memoryStats")
+        gpu = [torch.cuda, *(getattr(internals, call, None) for call in calls)]
     _core.know_torch(
-        torch.is_grad_enabled,
-        getattr(internals, "_current_graph_task_id", None),
-        cuda,
-        getattr(internals, "_cuda_getCurrentRawStream", None) if cuda is not None else None,
+        torch.is_grad_enabled, getattr(internals, "_current_graph_task_id", None), *gpu
     )
-    patches.on_undo(lambda: _core.know_torch(None, None, None, None))
+    patches.on_undo(lambda: _core.know_torch(*[None] * 6))
     _hook_modules(torch, patches)
     _hook_backward(torch, patches)
     _hook_optimizers(torch, patches)
