@@ -1,9 +1,9 @@
 """What the PyTorch hooks cost: whole training loops with and without them, and the hooks alone.
 
-Blocks of the bare and of the hooked loop alternate; the overhead is the median over the pairs. A
-wall-clock ratio of a long step drowns in the noise of a shared machine, so the host time that the
-hooks take is also measured by itself: on a loop whose model, optimizer and dataset do nothing, the
-difference is theirs alone.
+Blocks of the bare and of the hooked loop alternate (bare, hooked, hooked, bare). The overhead is
+the median over the rounds; what two bare blocks of a round differ by is its noise. A wall-clock
+ratio drowns in that on a shared machine, so the host time that the hooks take is also measured by
+itself: on a loop whose model, optimizer and dataset do nothing, the difference is theirs alone.
 
     hooks.py LOOP ROUNDS [DEVICE]      LOOP: mlp, convnet, transformer, nothing, submodules
 """
@@ -91,12 +91,14 @@ def training(name: str, device: str) -> tuple[Callable[[], None], int]:
         steps, batch, length, width = (16, 16, 256, 512) if big else (2, 8, 64, 256)
         x = torch.randn(steps * batch, length, width)
         y, lossf = x.clone(), nn.MSELoss()
-    model, x, y = model.to(device), x.to(device), y.to(device)
+    model = model.to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     loader = DataLoader(TensorDataset(x, y), batch_size=batch)
 
     def run() -> None:
         for inputs, targets in loader:
+            if big:
+                inputs, targets = inputs.to(device), targets.to(device)
             optimizer.zero_grad()
             loss = lossf(model(inputs), targets)
             loss.backward()
@@ -147,19 +149,26 @@ def main() -> None:
     run, steps = alone[name]() if name in alone else training(name, device)
     for _ in range(5):
         run()
-    bare, hooked = [], []
+    if device != "cpu":
+        torch.zeros(1, device=device)  # from here on there are events to record
+    before, during, after = [], [], []
     for _ in range(rounds):
-        bare.append(seconds(run))
+        before.append(seconds(run))
         ci.profile(frameworks=["torch"])
         run()
-        hooked.append(seconds(run))
+        during.append((seconds(run) + seconds(run)) / 2)
         ci.shutdown()
-    extra = [(h - b) / steps for b, h in zip(bare, hooked, strict=True)]
+        run()
+        after.append(seconds(run))
+    bare = [(a + b) / 2 for a, b in zip(before, after, strict=True)]
+    pairs = list(zip(bare, during, strict=True))
     found = {
         "bare_us": median(bare) / steps * 1e6,
-        "hooked_us": median(hooked) / steps * 1e6,
-        "extra_us": median(extra) * 1e6,
-        "overhead": median(h / b for b, h in zip(bare, hooked, strict=True)) - 1,
+        "hooked_us": median(during) / steps * 1e6,
+        "extra_us": median(h - b for b, h in pairs) / steps * 1e6,
+        "overhead": median(h / b for b, h in pairs) - 1,
+        # Half of the rounds differ by more than this, with nothing changed.
+        "noise": median(abs(a / b - 1) for a, b in zip(before, after, strict=True)),
     }
     print(json.dumps(found))
 

@@ -526,6 +526,10 @@ PyObject* begin_training(PyObject*, PyObject* steps_per_epoch) {
   Py_RETURN_NONE;
 }
 
+PyObject* gpu_events_made(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(probe::gpu_events_made());
+}
+
 template <typename Function>
 PyCFunction as_method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
@@ -561,6 +565,8 @@ PyMethodDef g_functions[] = {
      "torch; each may be None."},
     {"begin_training", begin_training, METH_O,
      "begin_training(steps_per_epoch)\n--\n\nEpochs and steps are counted from zero."},
+    {"gpu_events_made", gpu_events_made, METH_NOARGS,
+     "gpu_events_made()\n--\n\nHow many CUDA events the pool has had to create."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -208,3 +208,6 @@ def know_torch(
 
 def begin_training(steps_per_epoch: int) -> None:
     """Epochs and steps are counted from zero."""
+
+def gpu_events_made() -> int:
+    """How many CUDA events the pool has had to create."""
