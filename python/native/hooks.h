@@ -27,6 +27,10 @@ void settle_hooks() noexcept;
 // The GPU's clock starts when the program has begun to use the GPU, never before.
 void look_for_gpu() noexcept;
 
+// Is what comes about to evaluate? Gradients are off, or the last model is in evaluation mode.
+bool looks_like_eval() noexcept;
+
 bool add_hooks(PyObject* module);
+bool add_loader(PyObject* module);
 
 }  // namespace sonde::native

@@ -1,0 +1,158 @@
+// The iterator of a loader: what it was, with every fetch on record.
+#include <cstddef>
+
+#include "python/native/hooks.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Here;
+using hook::Pass;
+using hook::Training;
+
+struct LoaderIterator {
+  PyObject_HEAD PyObject* base;
+  PyObject* loader;
+  PyObject* weak_references;
+  Pass* pass;
+};
+
+LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
+
+PyObject* iterator_next(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
+  if (self->pass == nullptr) return next(self->base);
+  look_for_gpu();
+  with_training([&](Training& training, Here here) {
+    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval());
+  });
+  PyObject* item = next(self->base);
+  const hook::Fetched outcome =
+      item != nullptr ? hook::Fetched::kItem
+      : PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration)
+          ? hook::Fetched::kEnd
+          : hook::Fetched::kError;
+  with_training(
+      [&](Training& training, Here here) { training.end_fetch(here, *self->pass, outcome); });
+  return item;
+}
+
+int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(as_iterator(self)->base);
+  Py_VISIT(as_iterator(self)->loader);
+  return 0;
+}
+
+void end_pass(LoaderIterator* self) {
+  if (self->pass == nullptr) return;
+  Training::end_pass(record::this_thread(), *self->pass);
+  delete self->pass;
+  self->pass = nullptr;
+}
+
+int iterator_clear(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  end_pass(self);
+  Py_CLEAR(self->loader);
+  return 0;  // the base stays: attributes are looked up there
+}
+
+void iterator_dealloc(PyObject* object) {
+  LoaderIterator* self = as_iterator(object);
+  PyObject_GC_UnTrack(object);
+  if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
+  iterator_clear(object);
+  Py_CLEAR(self->base);
+  PyObject_GC_Del(object);
+}
+
+PyObject* iterator_getattr(PyObject* object, PyObject* name) {
+  PyObject* own = PyObject_GenericGetAttr(object, name);
+  if (own != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+  PyErr_Clear();
+  return PyObject_GetAttr(as_iterator(object)->base, name);
+}
+
+int iterator_setattr(PyObject* object, PyObject* name, PyObject* value) {
+  return PyObject_SetAttr(as_iterator(object)->base, name, value);
+}
+
+Py_ssize_t iterator_length(PyObject* object) { return PyObject_Size(as_iterator(object)->base); }
+
+PyObject* iterator_repr(PyObject* object) { return PyObject_Repr(as_iterator(object)->base); }
+
+// isinstance(iterator, torch's own class) goes on being true.
+PyObject* iterator_class(PyObject* object, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(as_iterator(object)->base)));
+}
+
+PyGetSetDef g_iterator_fields[] = {
+    {"__class__", iterator_class, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PySequenceMethods g_iterator_sequence = [] {
+  PySequenceMethods methods = {};
+  methods.sq_length = iterator_length;
+  return methods;
+}();
+
+PyTypeObject g_iterator_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.loader_iterator";
+  type.tp_basicsize = sizeof(LoaderIterator);
+  type.tp_dealloc = iterator_dealloc;
+  type.tp_repr = iterator_repr;
+  type.tp_as_sequence = &g_iterator_sequence;
+  type.tp_getattro = iterator_getattr;
+  type.tp_setattro = iterator_setattr;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_traverse = iterator_traverse;
+  type.tp_clear = iterator_clear;
+  type.tp_weaklistoffset = offsetof(LoaderIterator, weak_references);
+  type.tp_iter = PyObject_SelfIter;
+  type.tp_iternext = iterator_next;
+  type.tp_getset = g_iterator_fields;
+  return type;
+}();
+
+// iterate_loader(original, loader): what original(loader) returns, with its fetches on record.
+PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader)");
+    return nullptr;
+  }
+  const std::uint64_t now = base::monotonic_ns();
+  Ref base(PyObject_CallOneArg(args[0], args[1]));
+  if (!base || !PyIter_Check(base.get())) return base.release();
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr || Py_TYPE(base.get()) == &g_iterator_type) return base.release();
+  auto* self = PyObject_GC_New(LoaderIterator, &g_iterator_type);
+  if (self == nullptr) return PyErr_Clear(), base.release();
+  self->base = base.release();
+  self->loader = Py_NewRef(args[1]);
+  self->weak_references = nullptr;
+  self->pass = new Pass({*thread, *stack}, args[1], now);
+  PyObject_GC_Track(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyMethodDef g_functions[] = {
+    {"iterate_loader", as_method(iterate_loader), METH_FASTCALL,
+     "iterate_loader(original, loader)\n--\n\n"
+     "What original(loader) returns, with its fetches on record."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool add_loader(PyObject* module) {
+  return PyType_Ready(&g_iterator_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native
