@@ -19,6 +19,9 @@ QUANTITIES = {
     "spans_per_second": "{} spans/s",
     "megabytes_per_second": "{} MB/s",
     "dropped": "{} dropped",
+    "percent": "{} %",
+    "microseconds": "+{} us",
+    "nanoseconds": "+{} ns",
 }
 
 

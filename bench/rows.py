@@ -32,6 +32,8 @@ class Effort:
     starts: int = 40
     summary_spans: int = 5_000_000
     summary_runs: int = 3
+    hook_rounds: int = 60
+    peer_hook_rounds: int = 5
 
 
 FULL = Effort()
@@ -44,6 +46,8 @@ QUICK = Effort(
     live_seconds=2,
     starts=10,
     summary_spans=500_000,
+    hook_rounds=8,
+    peer_hook_rounds=2,
 )
 
 
@@ -291,6 +295,52 @@ def summary_memory(effort: Effort) -> Measurement:
     return found
 
 
+def hooks_alone(effort: Effort) -> dict[str, float]:
+    return script(OURS, "hooks", "nothing", str(max(4, effort.hook_rounds // 4)))
+
+
+def hooked_step(effort: Effort) -> Measurement:
+    ours = hooks_alone(effort)
+    found = Measurement(
+        f"+{time_text(ours['extra_us'] * 1e3)}", f"bare {time_text(ours['bare_us'] * 1e3)}"
+    )
+    found.quantities["microseconds"] = ours["extra_us"]
+    if child.have_peer():
+        peer = script(PEER, "hooks", "nothing", "2")
+        found.reference = f"+{time_text(peer['extra_us'] * 1e3)}"
+    return found
+
+
+def hooked_submodule(effort: Effort) -> Measurement:
+    ours = script(OURS, "hooks", "submodules", str(effort.hook_rounds))
+    found = Measurement(
+        f"+{time_text(ours['extra_us'] * 1e3)}", f"bare {time_text(ours['bare_us'] * 1e3)}"
+    )
+    found.quantities["nanoseconds"] = ours["extra_us"] * 1e3
+    if child.have_peer():
+        peer = script(PEER, "hooks", "submodules", "5")
+        found.reference = f"+{time_text(peer['extra_us'] * 1e3)}"
+    return found
+
+
+def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) -> Measurement:
+    """By the clock where its noise is below the limit, else the hooks' own time over the step's."""
+    ours = script(OURS, "hooks", loop, str(rounds))
+    counted = 100 * hooks_alone(effort)["extra_us"] / ours["bare_us"]
+    clock, noise = 100 * ours["overhead"], 100 * ours["noise"]
+    by_clock = noise < limit_percent
+    found = Measurement(
+        f"{clock:+.2f} % (noise {noise:.2f} %)",
+        f"bare {time_text(ours['bare_us'] * 1e3)}",
+        f"counted {counted:.2f} %",
+    )
+    found.quantities["percent"] = clock if by_clock else counted
+    if child.have_peer():
+        peer = script(PEER, "hooks", loop, str(effort.peer_hook_rounds))
+        found.reference = f"{100 * peer['overhead']:+.2f} %"
+    return found
+
+
 ROWS = (
     Row("scope", 'with ci.scope("x"): pass', lambda e: beside_lock("scope", e)),
     Row("mark", 'ci.mark("loss", 0.5)', lambda e: beside_lock("mark", e)),
@@ -300,6 +350,19 @@ ROWS = (
     Row("disabled-memory", "  its memory", disabled_memory),
     Row("cpp-scope", "SONDE_SCOPE in C++", cpp_scope),
     Row("stall", "stall at 20,000 spans/s", stall),
+    Row("hooks-step", "torch hooks of a step, alone", hooked_step),
+    Row("hooks-submodule", "  each further submodule", hooked_submodule),
+    Row("hooks-mlp", "two-layer MLP, batch 8", lambda e: hooked_loop("mlp", e.hook_rounds, 3, e)),
+    Row(
+        "hooks-convnet",
+        "small convnet",
+        lambda e: hooked_loop("convnet", e.hook_rounds // 4, 0.3, e),
+    ),
+    Row(
+        "hooks-transformer",
+        "6-layer transformer",
+        lambda e: hooked_loop("transformer", e.hook_rounds // 4, 0.3, e),
+    ),
     Row("drain", "drain to JSON, one core", drain),
     Row("drain-live", "  live at 1 M spans/s", drain_live),
     Row("held-memory", "100,000 spans + marks held", held_memory),

@@ -1,64 +1,60 @@
-"""A training loop without a framework, profiled: about two seconds, and one thing wrong with it.
+"""Trains a small PyTorch model with the profiler on; one thing is wrong with it.
 
-Fits a line by gradient descent in plain Python. Every eighth batch the "data pipeline" stalls; the
-printed tree shows where the time went, and the same is on disk for `sonde trace`.
+One call, and the loop explains itself: nothing in it knows about the profiler. Every eighth batch
+the dataset stalls; the printed tree shows where the time went, and the same is on disk for
+`sonde trace`.
 
     python examples/quickstart.py [--path .cirron]
 """
 
 import argparse
-import random
 import time
 
 import cirron as ci
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
-EPOCHS, BATCHES, BATCH_SIZE = 4, 16, 64
+EPOCHS, BATCHES, BATCH_SIZE = 3, 16, 32
 STALL_EVERY, STALL_SECONDS = 8, 0.12
 
 
-def samples(generator):
-    """Points near y = 3x + 2."""
-    for _ in range(BATCH_SIZE):
-        x = generator.uniform(-1, 1)
-        yield x, 3 * x + 2 + generator.gauss(0, 0.1)
+class TwoMoons(Dataset):
+    """Points on two half circles; reading some of them takes long."""
+
+    def __init__(self, batches, stalls):
+        self.length = batches * BATCH_SIZE
+        self.stalls = stalls
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        if self.stalls and index % (STALL_EVERY * BATCH_SIZE) == STALL_EVERY * BATCH_SIZE - 1:
+            time.sleep(STALL_SECONDS)  # a cold file, a slow bucket
+        label = index % 2
+        angle = torch.tensor(index * 0.7) % 3.1416
+        point = torch.stack([torch.cos(angle), torch.sin(angle)])
+        if label:
+            point = torch.tensor([1.0, 0.4]) - point
+        return point + 0.1 * torch.randn(2), label
 
 
-def load(number, generator):
-    """The input pipeline: quick, except when it is not."""
-    with ci.scope("data_load"):
-        time.sleep(STALL_SECONDS if number % STALL_EVERY == STALL_EVERY - 1 else 0.001)
-        return list(samples(generator))
+def train(model, optimizer, loader):
+    model.train()
+    for points, labels in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(points), labels)
+        loss.backward()
+        optimizer.step()
+        ci.mark("loss", loss)
 
 
-def gradients(batch, slope, offset):
-    """Mean squared error and its two derivatives."""
-    errors = [(slope * x + offset - y, x) for x, y in batch]
-    count = len(batch)
-    return (
-        sum(error * error for error, _ in errors) / count,
-        sum(2 * error * x for error, x in errors) / count,
-        sum(2 * error for error, _ in errors) / count,
-    )
-
-
-def train():
-    generator = random.Random(0)
-    slope = offset = 0.0
-    for epoch in ci.epochs(range(EPOCHS)):
-        rate = 0.5 / (1 + epoch)
-        loss = 0.0
-        for number in ci.batches(range(BATCHES)):
-            batch = load(number, generator)
-            with ci.scope("forward_backward"):
-                loss, by_slope, by_offset = gradients(batch, slope, offset)
-                time.sleep(0.01)  # stands for the arithmetic of a real model
-            with ci.scope("optimizer_step"):
-                slope -= rate * by_slope
-                offset -= rate * by_offset
-            ci.mark("loss", loss)
-        ci.mark("epoch_loss", loss, kind="summary")
-        ci.mark("learning_rate", rate, kind="summary")
-    return slope, offset
+@torch.no_grad()
+def accuracy(model, loader):
+    model.eval()
+    right = sum((model(points).argmax(1) == labels).sum().item() for points, labels in loader)
+    return right / len(loader.dataset)
 
 
 def main():
@@ -67,10 +63,20 @@ def main():
     path = parser.parse_args().path
 
     ci.profile(path=path)
-    slope, offset = train()
-    print(f"fitted y = {slope:.2f} x + {offset:.2f}\n")
-    print("the last spans that closed:")
-    ci.trace(last=10)
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)  # a model this small has nothing to share out
+    model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
+    model.append(nn.Linear(64, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    training = DataLoader(TwoMoons(BATCHES, stalls=True), batch_size=BATCH_SIZE)
+    held_out = DataLoader(TwoMoons(2, stalls=False), batch_size=BATCH_SIZE)
+    for epoch in range(EPOCHS):
+        train(model, optimizer, training)
+        print(f"epoch {epoch}: accuracy {accuracy(model, held_out):.2f}")
+
+    print("\nthe last spans that closed:")
+    ci.trace(last=12)
     ci.shutdown()
 
     spans = ci.trace(format="dict", name="data_load")["roots"]

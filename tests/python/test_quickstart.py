@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from spool_files import Spool
@@ -11,18 +10,16 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "quickstart.py"
 
 
 def test_quickstart(tmp_path):
-    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, EXAMPLE, "--path", tmp_path / "out"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert time.monotonic() - start < 10
-    assert "8 of 64 data_load spans took over 100 ms" in done.stdout
+    assert "6 of 54 data_load spans took over 100 ms" in done.stdout
     spool = Spool(tmp_path / "out/spool")
-    assert len(spool.named("epoch")) == 4
-    assert len(spool.named("batch")) == 64
+    counts = {"epoch": 3, "step": 48, "forward": 54, "backward": 48, "validation": 3}
+    assert {name: len(spool.named(name)) for name in counts} == counts
     assert len(spool.named("cirron.session")) == 1
