@@ -89,6 +89,12 @@ void Training::settle_all(ThreadState& thread) noexcept {
 // -- the stack --
 
 bool Training::taken(const Lane& stack, Level level) const noexcept {
+  if (owned(stack, level)) return true;
+  if (level == Level::kEpoch) return trainers_ > 0;
+  return level == Level::kStep && (claims_ > 0 || (trainers_ > 0 && epoch_above(stack) == 0));
+}
+
+bool Training::owned(const Lane& stack, Level level) const noexcept {
   const Names& name = names();
   const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
   for (std::uint32_t slot = depth; slot-- > 0;) {
@@ -110,11 +116,11 @@ bool Training::taken(const Lane& stack, Level level) const noexcept {
           return true;
         break;
       case Level::kValidation:
-        if (scope.name == name.validation) return true;
+        if ((flags & record::kOwnsValidation) != 0 || scope.name == name.validation) return true;
         break;
     }
   }
-  return level == Level::kStep && claims_ > 0;
+  return false;
 }
 
 // Sequence of the scope that a step's index counts in.
@@ -316,10 +322,11 @@ bool Training::untouched(const ThreadState& thread) const {
 // Takes the scopes of a pass back that was only looked into; the fetch itself stays.
 bool Training::drop_peek(ThreadState& thread) {
   Pass& pass = *held_;
+  const bool owner = pass.role_ == Pass::Role::kOwner;
   if (!untouched(thread)) return false;
   if (pass.fresh_step_ && !cancel_step()) return false;
-  if (pass.role_ == Pass::Role::kOwner && !cancel(pass.scope_)) return false;
-  held_load_.parent = record::current_parent(*stack_);
+  if (owner && !cancel(pass.scope_)) return false;
+  if (owner || pass.fresh_step_) held_load_.parent = record::current_parent(*stack_);
   confirm(thread);
   forget(pass);
   return true;
@@ -461,6 +468,8 @@ void Training::end_step(Here here) noexcept {
   if (record::is_open(step_) && step_.stack == &here.stack) close_step(here.thread, Moment());
 }
 
+// -- without a loader --
+
 // No loader has been seen on this stack: an optimizer step is the only sign of a step, and a number
 // of them makes an epoch.
 void Training::step_without_loader(Here here, const Moment& now) {
@@ -554,6 +563,11 @@ void Training::begin_optimizer(Here here, bool has_closure) noexcept {
   }
   confirm(here.thread);
   note(Mode::kTrain);
+  closure_apart_ = has_closure && trainers_ > 0;
+  if (!closure_apart_) open_optimizer(here, has_closure, now);
+}
+
+void Training::open_optimizer(Here here, bool has_closure, const Moment& now) {
   record::ScopeStart start;
   start.name = names().optimizer_step;
   optimizer_ = open(here, start, now);
@@ -562,6 +576,7 @@ void Training::begin_optimizer(Here here, bool has_closure) noexcept {
 
 void Training::end_optimizer(Here here) noexcept {
   close(here.thread, optimizer_, Moment());
+  closure_apart_ = false;
   step_done_ = true;
   ++optimizer_steps_;
   ++steps_in_epoch_;
@@ -571,7 +586,7 @@ void Training::end_optimizer(Here here) noexcept {
 void Training::close_stale_optimizer(ThreadState& thread, const Moment& now) {
   if (!optimizer_ || optimizer_closure_) return;
   close(thread, optimizer_, now);
-  note_failure();
+  if (!closure_apart_) note_failure();  // otherwise it only runs its closure once more
 }
 
 }  // namespace sonde::hook

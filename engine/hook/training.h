@@ -123,12 +123,23 @@ class Training {
   void begin_step(Here here, std::int64_t index) noexcept;
   void end_step(Here here) noexcept;
 
+  // -- a trainer that runs the whole training --
+  // From its begin to its end no epoch is inferred, and no step outside of an epoch. It hands the
+  // optimizer a closure that runs the model: that part stands beside the optimizer step, which
+  // begins when the closure ends. Calls nest.
+  void begin_trainer(Here here) noexcept;
+  void end_trainer() noexcept;
+  void end_closure(Here here) noexcept;
+
+  enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
+  // Has somebody else than us a scope of that level open, or claimed it?
+  bool owned(const record::Lane& stack, Level level) const noexcept;
+
  private:
   friend class Pass;
-  enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
 
   void begin_tenancy(Here here) noexcept;
-  // Is there a scope of that level on the stack that is not ours?
+  // Is that level somebody else's?
   bool taken(const record::Lane& stack, Level level) const noexcept;
   static std::uint64_t epoch_above(const record::Lane& stack) noexcept;
   static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
@@ -155,6 +166,7 @@ class Training {
   bool drop_peek(record::ThreadState& thread);
   void turn_into_validation(Here here);
 
+  void open_optimizer(Here here, bool has_closure, const Moment& now);
   void close_stale_optimizer(record::ThreadState& thread, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
   void step_without_loader(Here here, const Moment& now);
@@ -164,7 +176,7 @@ class Training {
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
   std::uint32_t session_ = 0, generation_ = 0;
-  std::int32_t claims_ = 0;
+  std::int32_t claims_ = 0, trainers_ = 0;
   std::uint32_t fetch_depth_ = 0;
 
   std::vector<Pass*> owners_;  // passes with a scope, the outermost first
@@ -184,6 +196,7 @@ class Training {
 
   record::ScopeHandle optimizer_;
   bool optimizer_closure_ = false;
+  bool closure_apart_ = false;  // an optimizer runs whose span waits for the end of its closure
 
   // Without a loader.
   bool loader_seen_ = false;

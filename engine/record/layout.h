@@ -66,11 +66,12 @@ enum class ClosedBy : std::uint8_t {
 
 enum SpanFlags : std::uint8_t {
   kHasIndex = 1,
-  kHasDataLoad = 2,  // aux is the attribute data_load_ns
-  kSlotClosed = 4,   // open slots only: closed by another thread, the owner has yet to pop it
-  kOwnsEpochs = 8,   // open slots only: hooks below open no epoch, their owner does
-  kOwnsSteps = 16,   // likewise for steps
-  kHasGpu = 32,      // aux: event at the start below, event at the end above (0: none)
+  kHasDataLoad = 2,      // aux is the attribute data_load_ns
+  kSlotClosed = 4,       // open slots only: closed by another thread, the owner has yet to pop it
+  kOwnsEpochs = 8,       // open slots only: hooks below open no epoch, their owner does
+  kOwnsSteps = 16,       // likewise for steps
+  kHasGpu = 32,          // aux: event at the start below, event at the end above (0: none)
+  kOwnsValidation = 64,  // as kOwnsEpochs, for validation
 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
+from sonde.estimators import wrap
 from sonde.flags import LiveFlags
 from sonde.session import flush, health, shutdown
 
@@ -44,6 +45,7 @@ __all__ = [
     "scope",
     "shutdown",
     "trace",
+    "wrap",
 ]
 
 config: Mapping[str, Any] = LiveFlags()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 
-from sonde import _core, session
+from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
 
 from cirron.errors import CirronDependencyError
@@ -119,6 +119,7 @@ class Cirron:
     epochs = staticmethod(_core.epochs)
     batches = staticmethod(_core.batches)
     trace = staticmethod(trace)
+    wrap = staticmethod(estimators.wrap)
 
 
 _default: Cirron | None = None

@@ -315,7 +315,7 @@ PyObject* time_backward(PyObject*, PyObject* original) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-// -- optimizers and trainers --
+// -- optimizers --
 
 // optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
 PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -327,23 +327,6 @@ PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyObject* optimizer_ends(PyObject*, PyObject* const*, Py_ssize_t) {
   with_training([](Training& training, Here here) { training.end_optimizer(here); });
-  Py_RETURN_NONE;
-}
-
-PyObject* step_over(PyObject*, PyObject*) {
-  with_training([](Training& training, Here) { training.step_over(); });
-  Py_RETURN_NONE;
-}
-
-PyObject* step_begins(PyObject*, PyObject* index) {
-  const long long number = PyLong_AsLongLong(index);
-  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  with_training([&](Training& training, Here here) { training.begin_step(here, number); });
-  Py_RETURN_NONE;
-}
-
-PyObject* step_ends(PyObject*, PyObject*) {
-  with_training([](Training& training, Here here) { training.end_step(here); });
   Py_RETURN_NONE;
 }
 
@@ -391,13 +374,6 @@ PyMethodDef g_functions[] = {
      "step."},
     {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
      "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
-    {"step_over", step_over, METH_NOARGS,
-     "step_over()\n--\n\nThe step under way has been taken, or skipped."},
-    {"step_begins", step_begins, METH_O,
-     "step_begins(index)\n--\n\nA step with this number begins, or is the one that a fetch has "
-     "opened."},
-    {"step_ends", step_ends, METH_NOARGS,
-     "step_ends()\n--\n\nThe step that is open, if one is, ends here."},
     {"know_torch", as_method(know_torch), METH_FASTCALL,
      "know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats)\n--\n\nWhat "
      "the hooks ask of "

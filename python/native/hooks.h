@@ -32,5 +32,6 @@ bool looks_like_eval() noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);
+bool add_trainers(PyObject* module);
 
 }  // namespace sonde::native

@@ -499,21 +499,24 @@ PyTypeObject g_scope_type = [] {
   return type;
 }();
 
-// claim_levels(scope, epochs, steps): while it is open, hooks open none of those below it.
+// claim_levels(scope, epochs, steps, validation=False): while it is open, hooks open none of those
+// below it.
 PyObject* claim_levels(PyObject*, PyObject* args) {
   PyObject* scope = nullptr;
-  int epochs = 0, steps = 0;
-  if (!PyArg_ParseTuple(args, "O!pp:claim_levels", &g_scope_type, &scope, &epochs, &steps))
+  int epochs = 0, steps = 0, validation = 0;
+  if (!PyArg_ParseTuple(args, "O!pp|p:claim_levels", &g_scope_type, &scope, &epochs, &steps,
+                        &validation))
     return nullptr;
-  as_scope(scope)->flags = static_cast<std::uint8_t>((epochs != 0 ? record::kOwnsEpochs : 0) |
-                                                     (steps != 0 ? record::kOwnsSteps : 0));
+  as_scope(scope)->flags = static_cast<std::uint8_t>(
+      (epochs != 0 ? record::kOwnsEpochs : 0) | (steps != 0 ? record::kOwnsSteps : 0) |
+      (validation != 0 ? record::kOwnsValidation : 0));
   return Py_NewRef(scope);
 }
 
 PyMethodDef g_functions[] = {
     {"claim_levels", claim_levels, METH_VARARGS,
-     "claim_levels(scope, epochs, steps)\n--\n\n"
-     "While this scope is open, hooks open no epoch, no step below it."},
+     "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
+     "While this scope is open, hooks open no epoch, no step, no validation below it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

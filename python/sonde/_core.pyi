@@ -166,8 +166,11 @@ def encode_json(value: object) -> str:
 
 # -- for the framework hooks (sonde.hooks) --
 
-def claim_levels(scope: scope, epochs: bool, steps: bool) -> scope:
-    """While this scope is open, hooks open no epoch, no step below it."""
+def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = False) -> scope:
+    """While this scope is open, hooks open no epoch, no step, no validation below it."""
+
+def level_open(level: str) -> bool:
+    """Whether an "epoch", a "step" or a "validation" that no hook inferred is open here."""
 
 def hook_module_call(function: Callable[..., object]) -> bool:
     """Calls of this function object are forwards from now on; false if they were before."""
@@ -195,6 +198,15 @@ def step_begins(index: int) -> None:
 
 def step_ends() -> None:
     """The step that is open, if one is, ends here."""
+
+def trainer_begins() -> None:
+    """A trainer runs from here on: epochs are its own, and there is no step outside of them."""
+
+def trainer_ends() -> None:
+    """It has ended."""
+
+def closure_ends() -> None:
+    """The closure a trainer handed to an optimizer has run: the optimizer step itself begins."""
 
 def know_torch(
     is_grad_enabled: object,

@@ -15,7 +15,7 @@ from sonde import _core
 
 EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound",
             "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default",
-            "health", "mark", "profile", "scope", "shutdown", "trace"]  # fmt: skip
+            "health", "mark", "profile", "scope", "shutdown", "trace", "wrap"]  # fmt: skip
 
 PROFILE = {
     "config": None,
@@ -98,6 +98,11 @@ def test_trace_signature():
 @pytest.mark.parametrize("name", ["flush", "health", "shutdown", "get_default"])
 def test_functions_without_parameters(name):
     assert defaults(getattr(ci, name)) == {}
+
+
+def test_wrap_takes_an_estimator_and_nothing_else():
+    for function in (ci.wrap, ci.Cirron.wrap, ci.get_default().wrap):
+        assert defaults(function) == {"estimator": inspect.Parameter.empty}
 
 
 @pytest.mark.parametrize("name", ["scope", "mark", "epochs", "batches"])
@@ -220,6 +225,9 @@ def test_face_types_check(tmp_path):
         "    ci.mark('loss', 0.5, kind='summary', unit='nats')\n"
         "flag: object = ci.config.get('a')\n"
         "version: str = ci.__version__\n"
+        "class Estimator:\n"
+        "    def fit(self) -> None: ...\n"
+        "wrapped: Estimator = ci.wrap(Estimator())\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],

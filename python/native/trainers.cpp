@@ -1,0 +1,91 @@
+// What the hooks of trainers say: frameworks that have epochs and steps of their own.
+#include "engine/hook/training.h"
+
+#include <string_view>
+
+#include "python/native/hooks.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Here;
+using hook::Training;
+
+PyObject* step_over(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.step_over(); });
+  Py_RETURN_NONE;
+}
+
+PyObject* step_begins(PyObject*, PyObject* index) {
+  const long long number = PyLong_AsLongLong(index);
+  if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  with_training([&](Training& training, Here here) { training.begin_step(here, number); });
+  Py_RETURN_NONE;
+}
+
+PyObject* step_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.end_step(here); });
+  Py_RETURN_NONE;
+}
+
+PyObject* trainer_begins(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.begin_trainer(here); });
+  Py_RETURN_NONE;
+}
+
+PyObject* trainer_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.end_trainer(); });
+  Py_RETURN_NONE;
+}
+
+PyObject* closure_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.end_closure(here); });
+  Py_RETURN_NONE;
+}
+
+// level_open("epoch" | "step" | "validation")
+PyObject* level_open(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) return nullptr;
+  const std::string_view level(text);
+  if (level != "epoch" && level != "step" && level != "validation") {
+    PyErr_SetString(PyExc_ValueError, "a level is epoch, step or validation");
+    return nullptr;
+  }
+  bool open = false;
+  with_training([&](Training& training, Here here) {
+    open = training.owned(here.stack, level == "epoch"  ? Training::Level::kEpoch
+                                      : level == "step" ? Training::Level::kStep
+                                                        : Training::Level::kValidation);
+  });
+  return PyBool_FromLong(open ? 1 : 0);
+}
+
+PyMethodDef g_functions[] = {
+    {"step_over", step_over, METH_NOARGS,
+     "step_over()\n--\n\nThe step under way has been taken, or skipped."},
+    {"step_begins", step_begins, METH_O,
+     "step_begins(index)\n--\n\nA step with this number begins, or is the one that a fetch has "
+     "opened."},
+    {"step_ends", step_ends, METH_NOARGS,
+     "step_ends()\n--\n\nThe step that is open, if one is, ends here."},
+    {"trainer_begins", trainer_begins, METH_NOARGS,
+     "trainer_begins()\n--\n\nA trainer runs from here on: epochs are its own, and there is no "
+     "step outside of them."},
+    {"trainer_ends", trainer_ends, METH_NOARGS, "trainer_ends()\n--\n\nIt has ended."},
+    {"closure_ends", closure_ends, METH_NOARGS,
+     "closure_ends()\n--\n\nThe closure a trainer handed to an optimizer has run: the optimizer "
+     "step itself begins."},
+    {"level_open", level_open, METH_O,
+     "level_open(level)\n--\n\nWhether an \"epoch\", a \"step\" or a \"validation\" that no hook "
+     "inferred is open here."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool add_trainers(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+
+}  // namespace sonde::native

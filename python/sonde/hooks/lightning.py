@@ -1,0 +1,291 @@
+"""Lightning 2.x, as ``lightning`` and as ``pytorch_lightning``.
+
+Every Trainer that is made while the hook is in place gets one of our callbacks, through Lightning's
+entry points (see pyproject.toml). A Trainer that was made earlier is left alone.
+
+| what | how |
+|---|---|
+| epoch | from ``on_train_epoch_start`` to the next one, or ``on_train_end``; the Trainer's number |
+| step | opened by torch's fetch; its index is the ``batch_idx`` of its (first) batch |
+| optimizer_step | begins after the closure, in which Lightning runs forward and backward |
+| validation, test, predict | ``run`` of their loops, replaced by name; the sanity check says so |
+| logged values | where Lightning hands them to its loggers: two methods, replaced by name |
+
+Logged values become marks under the names that Lightning's loggers see: those of a step are points
+on the step, those of an epoch, a validation or a test are summaries on it. Reading a value that
+lies on a GPU waits for the GPU. So of a step's values there, those are taken that Lightning reads
+itself: in the progress bar, or by a logger every ``log_every_n_steps``. The values at the end of an
+epoch or of a validation are read once.
+"""
+
+from __future__ import annotations
+
+from functools import update_wrapper
+from importlib import import_module
+
+from sonde import _core, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from sonde.hooks import Hook
+    from sonde.hooks.patches import Patches
+
+    Method = Callable[..., Any]
+
+LOGGER = "cirron.hooks.lightning"
+
+# Packages where the hook is in place. A callback may outlive its session and serve in the next.
+_installed: set[str] = set()
+_classes: dict[str, type] = {}
+
+
+def install(package: ModuleType, patches: Patches, hook: Hook) -> None:
+    name = package.__name__
+    loops = import_module(f"{name}.loops")
+    connector = import_module(
+        f"{name}.trainer.connectors.logger_connector.logger_connector"
+    )._LoggerConnector
+    _installed.add(name)
+    patches.on_undo(lambda: _installed.discard(name))
+    for loop in (loops._EvaluationLoop, loops._PredictionLoop):
+        patches.replace(loop, "run", _in_span)
+    patches.replace(connector, "log_metrics", _followed_by(_Events.logged))
+    patches.replace(connector, "update_train_step_metrics", _followed_by(_Events.step_logged))
+
+
+# -- how a Trainer gets its callback --
+
+
+def callbacks() -> list[Any]:
+    """For the entry point of ``lightning``."""
+    return _callbacks("lightning.pytorch")
+
+
+def standalone_callbacks() -> list[Any]:
+    """For the entry point of ``pytorch_lightning``."""
+    return _callbacks("pytorch_lightning")
+
+
+def _callbacks(package: str) -> list[Any]:
+    try:
+        return [make_callback(package)] if package in _installed else []
+    except Exception as error:
+        log.warn(LOGGER, f"this Trainer is not followed ({type(error).__name__}: {error})")
+        return []
+
+
+def make_callback(package: str) -> Any:
+    """Each package has its own base class, and takes only its own."""
+    kind = _classes.get(package)
+    if kind is None:
+        base = import_module(package).Callback
+        kind = _classes[package] = type("SondeCallback", (_Events, base), {"package": package})
+    return kind()
+
+
+def _events_of(trainer: Any) -> _Events | None:
+    for callback in trainer.callbacks:
+        if isinstance(callback, _Events):
+            return callback if callback.package in _installed else None
+    return None
+
+
+# -- what is replaced --
+
+
+def _in_span(original: Method) -> Method:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        events = _events_of(self.trainer)
+        scope = None if events is None else events.loop_begins(self.trainer)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            if scope is not None:
+                scope.__exit__(None, None, None)
+
+    return update_wrapper(run, original)
+
+
+def _followed_by(report: Method) -> Callable[[Method], Method]:
+    def followed(original: Method) -> Method:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if (events := _events_of(self.trainer)) is not None:
+                report(events, self, *args, **kwargs)
+            return result
+
+        return update_wrapper(method, original)
+
+    return followed
+
+
+def _guarded(method: Method) -> Method:
+    """Does nothing without a session; what fails in it is told once, and training goes on."""
+
+    def guarded(self: _Events, *args: Any, **kwargs: Any) -> Any:
+        if self.has_failed or self.package not in _installed:
+            return None
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            self.has_failed = True
+            self.end()
+            log.warn(
+                LOGGER,
+                f"this Trainer is no longer followed ({type(error).__name__} in "
+                f"{method.__name__}: {error})",
+            )
+            return None
+
+    return update_wrapper(guarded, method)
+
+
+# -- the callback --
+
+
+class _Events:
+    """What Lightning tells a callback. Belongs to one Trainer."""
+
+    package = ""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        self.leads = False  # inside of fit
+        self.in_epoch = False
+        self.epoch: _core.scope | None = None  # None also while somebody else's is open
+        self.in_step = False
+        self.is_taken = False  # the step: its optimizer has been called
+        self.was_read = False  # Lightning has read the values of this step
+        self.seen: dict[str, object] = {}  # the last value of a step under each key
+
+    def __reduce__(self) -> Any:
+        return make_callback, (self.package,)  # for processes that Lightning spawns
+
+    @_guarded
+    def on_fit_start(self, trainer: Any, module: Any) -> None:
+        self.end()  # of a fit that did not get as far as telling
+        self.leads = True
+        _core.trainer_begins()
+
+    @_guarded
+    def on_train_epoch_start(self, trainer: Any, module: Any) -> None:
+        self.end_epoch()
+        self.begin_epoch(trainer)
+
+    @_guarded
+    def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        if not self.in_epoch:
+            self.begin_epoch(trainer)  # resumed in the middle of one: its start is not told again
+        if not self.in_step:
+            self.in_step = True
+            # The argument is not right for a training_step that takes the iterator.
+            _core.step_begins(trainer.fit_loop.batch_idx)
+
+    @_guarded
+    def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
+        self.is_taken = True
+        _core.closure_ends()
+
+    @_guarded
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+        if self.is_taken:
+            self.in_step = self.is_taken = False
+            _core.step_over()
+
+    @_guarded
+    def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
+        self.in_step = self.is_taken = False
+        _core.step_ends()
+
+    # How a fit ends is heard without a session too: it may have ended in between.
+
+    def on_train_end(self, trainer: Any, module: Any) -> None:
+        self.end_epoch()
+
+    def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        self.end()
+
+    def teardown(self, trainer: Any, module: Any, stage: str) -> None:
+        self.end()
+
+    # -- spans --
+
+    def begin_epoch(self, trainer: Any) -> None:
+        self.in_epoch = True
+        if not _core.level_open("epoch"):
+            self.epoch = _core.scope("epoch", trainer.current_epoch)
+            self.epoch.__enter__()
+
+    def end_epoch(self) -> None:
+        if self.in_epoch:
+            _core.step_ends()
+        if self.epoch is not None:
+            self.epoch.__exit__(None, None, None)
+        self.epoch = None
+        self.in_epoch = self.in_step = self.is_taken = False
+        self.seen.clear()
+
+    def end(self) -> None:
+        self.end_epoch()
+        if self.leads:
+            self.leads = False
+            _core.trainer_ends()
+
+    @_guarded
+    def loop_begins(self, trainer: Any) -> _core.scope | None:
+        """The span of a validation, test or prediction, entered."""
+        if self.in_epoch and not self.in_step:
+            _core.step_ends()
+        if trainer.sanity_checking:
+            scope = _core.scope("validation", sanity=True)
+        else:
+            name = "test" if trainer.testing else "predict" if trainer.predicting else "validation"
+            scope = _core.scope(name)
+        if scope.name == "validation" and _core.level_open("validation"):
+            return None
+        return _core.claim_levels(scope, True, True, True).__enter__()
+
+    # -- values --
+
+    @_guarded
+    def logged(self, connector: Any, metrics: Any, step: Any = None) -> None:
+        """Lightning hands values to its loggers; it has read them if there are any loggers."""
+        trainer = connector.trainer
+        of_a_step = connector._first_loop_iter is not None
+        is_read = bool(trainer.loggers)
+        if of_a_step and trainer.training:
+            self.was_read = is_read  # step_logged comes next
+            return
+        for name, value in metrics.items():
+            if not of_a_step or is_read or _is_free(value):
+                _core.mark(name, _plain(value), kind="point" if of_a_step else "summary")
+
+    @_guarded
+    def step_logged(self, connector: Any) -> None:
+        """A batch of a training is done with, and what it logged is known."""
+        is_read, self.was_read = self.was_read, False
+        results = connector.trainer._results
+        for key, result in results.valid_items():
+            value = result._forward_cache
+            # A value stays there until another is logged under its name.
+            if not (result.meta.on_step and result.meta.logger) or self.seen.get(key) is value:
+                continue
+            self.seen[key] = value
+            name = results._forked_name(result, True)[1]
+            if is_read or _is_free(value):
+                _core.mark(name, _plain(value))
+            elif name in connector._progress_bar_metrics:
+                _core.mark(name, _plain(connector._progress_bar_metrics[name]))
+
+
+def _is_free(value: Any) -> bool:
+    """Reading it waits for nothing."""
+    return bool(getattr(value, "is_cpu", True))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

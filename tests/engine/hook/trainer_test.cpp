@@ -1,0 +1,77 @@
+// The tree under a trainer that has epochs of its own and hands the optimizer a closure.
+#include "tests/engine/hook/training_tree.h"
+
+namespace sonde::hook {
+namespace {
+
+TEST_F(TrainingTree, ClosureOfATrainerStandsBesideTheOptimizer) {
+  Loader loader;
+  Training& training = Training::of(here());
+  training.begin_trainer(here());
+  const auto epoch = testing::open("epoch");
+  auto pass = loader.iterate();
+  fetch(*pass);
+  training.begin_optimizer(here(), true);
+  forward();
+  backward();
+  training.end_closure(here());
+  forward();  // some optimizers run it again
+  backward();
+  training.end_closure(here());
+  training.end_optimizer(here());
+  training.end_closure(here());  // none under way
+  end_of(*pass);
+  testing::close(epoch);
+  training.end_trainer();
+  EXPECT_EQ(tree(),
+            "epoch(step[0](data_load forward backward optimizer_step forward backward "
+            "optimizer_step))");
+}
+
+TEST_F(TrainingTree, TrainerOpensTheEpochsAndNothingIsInferredOutsideOfThem) {
+  Loader loader, other;
+  Training& training = Training::of(here());
+  training.begin_trainer(here());
+  auto pass = loader.iterate();
+  fetch(*pass);  // before its first epoch
+  EXPECT_FALSE(training.owned(*record::this_thread()->lane, Training::Level::kEpoch));
+  const auto epoch = testing::open("epoch");
+  EXPECT_TRUE(training.owned(*record::this_thread()->lane, Training::Level::kEpoch));
+  fetch(*pass);
+  train();
+  end_of(*pass);
+  testing::close(epoch);
+  training.end_trainer();
+  auto later = other.iterate();
+  fetch(*later);
+  train();
+  end_of(*later);
+  EXPECT_EQ(tree(),
+            "data_load epoch(step[0](data_load forward backward optimizer_step)) "
+            "epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, OwnerOfTheValidationKeepsIt) {
+  Loader loader;
+  const auto run = testing::open(
+      "test", {.flags = record::kOwnsEpochs | record::kOwnsSteps | record::kOwnsValidation});
+  auto pass = loader.iterate();
+  fetch(*pass, Fetched::kItem, true);
+  forward(Mode::kEval);
+  end_of(*pass);
+  testing::close(run);
+  EXPECT_EQ(tree(), "test(data_load forward:eval)");
+}
+
+TEST_F(TrainingTree, FetchWithNothingAfterItStaysWhereItWas) {
+  Loader loader;
+  const auto run = testing::open("validation");
+  auto pass = loader.iterate();
+  fetch(*pass, Fetched::kItem, true);
+  testing::close(run);  // an exception, and the iterator goes later
+  drop(std::move(pass));
+  EXPECT_EQ(tree(), "validation(data_load)");
+}
+
+}  // namespace
+}  // namespace sonde::hook

@@ -1,0 +1,83 @@
+"""Small Lightning runs, and the trees they leave."""
+
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+TRAIN = "forward backward optimizer_step"
+STEP = f"(data_load {TRAIN})"
+CHECK = "(data_load forward:eval)"
+
+
+def make_module(pl, **methods):
+    """A module that logs nothing; methods may be replaced."""
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+
+        def loss(self, batch):
+            x, y = batch
+            return mse_loss(self.net(x), y)
+
+        def training_step(self, batch, batch_idx):
+            return self.loss(batch)
+
+        def validation_step(self, batch, batch_idx):
+            self.loss(batch)
+
+        def test_step(self, batch, batch_idx):
+            self.loss(batch)
+
+        def predict_step(self, batch, batch_idx):
+            return self.net(batch[0])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    return type("Module", (Module,), methods)()
+
+
+def make_trainer(pl, **options):
+    quiet = {
+        "max_epochs": 1,
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    return pl.Trainer(**{**quiet, **options})
+
+
+def make_loader(batches=2, **options):
+    data = TensorDataset(torch.randn(2 * batches, 4), torch.randn(2 * batches, 1))
+    return DataLoader(data, batch_size=2, **options)
+
+
+class Stream(IterableDataset):
+    """Nobody knows how long: Lightning looks one batch ahead."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        return iter([(torch.randn(4), torch.randn(1)) for _ in range(2 * self.batches)])
+
+
+def steps(*numbers, inside=STEP):
+    return " ".join(f"step[{number}]{inside}" for number in numbers)
+
+
+def values(span):
+    return {mark["name"]: mark["kind"] for mark in span["marks"]}
+
+
+def plain_loop():
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in make_loader(1):
+        mse_loss(model(x), y).backward()
+        optimizer.step()
