@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/hook/level.h"
+
 namespace sonde::hook {
 
 using record::Lane;
@@ -109,20 +111,9 @@ bool Training::taken(const Lane& stack, Level level) const noexcept {
             scope.sequence != step_.sequence)
           return true;
         break;
-      case Level::kValidation:
-        if (scope.name == name.validation) return true;
-        break;
     }
   }
   return level == Level::kStep && claims_ > 0;
-}
-
-// Sequence of the scope that a step's index counts in.
-std::uint64_t Training::epoch_above(const Lane& stack) noexcept {
-  for (std::uint32_t slot = stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
-    if (stack.stack[slot].name == names().epoch) return stack.stack[slot].sequence;
-  }
-  return 0;
 }
 
 ScopeHandle Training::open(Here here, record::ScopeStart start, const Moment& now) {
@@ -194,7 +185,7 @@ void Training::begin_pass(Here here, Pass& pass, bool looks_like_eval, const Mom
     if (!over) break;
     finish(here.thread, *outer, now);
   }
-  if (taken(here.stack, Level::kValidation)) {
+  if (open_level(here.stack, names().validation) != 0) {
     pass.role_ = Pass::Role::kMember;
     pass.eval_ = true;
   } else if (taken(here.stack, Level::kEpoch) || innermost() != nullptr) {
@@ -341,6 +332,33 @@ void Training::turn_into_validation(Here here) {
   held_load_.parent = record::current_parent(here.stack);
 }
 
+// It looked like validation (the model was left in evaluation mode by the last one), and is none:
+// the first batch gets its step after all.
+void Training::turn_into_training(Here here, const Moment& now) {
+  Pass& pass = *held_;
+  if (!pass.eval_ || pass.role_ != Pass::Role::kOwner || !untouched(here.thread)) return;
+  if (pass.nested_) {
+    if (!cancel(pass.scope_)) return;
+    std::erase(owners_, &pass);
+    pass.role_ = Pass::Role::kMember;
+  }
+  pass.eval_ = false;
+  pass.saw_train_ = true;
+  label(pass);
+  if (!record::is_open(step_) && !taken(here.stack, Level::kStep)) {
+    open_step(here, -1, now);
+    step_pass_ = &pass;
+    if (step_) here.stack.stack[step_.slot].start_ns = held_load_.start_ns;
+  }
+  held_load_.parent = record::current_parent(here.stack);
+}
+
+void Training::settle_as_training(Here here, const Moment& now) {
+  if (held_ != nullptr) turn_into_training(here, now);
+  confirm(here.thread);
+  note(Mode::kTrain);
+}
+
 // -- fetching --
 
 void Training::begin_fetch(Here here, Pass& pass, bool looks_like_eval) noexcept {
@@ -430,7 +448,7 @@ void Training::end_own_step(ThreadState& thread, const Pass& pass, const Moment&
 
 // Index -1: counted.
 void Training::open_step(Here here, std::int64_t index, const Moment& now) {
-  if (const std::uint64_t epoch = epoch_above(here.stack); epoch != step_epoch_) {
+  if (const std::uint64_t epoch = open_level(here.stack, names().epoch); epoch != step_epoch_) {
     step_epoch_ = epoch;
     next_step_ = 0;
   }
@@ -445,6 +463,8 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
 
 void Training::begin_step(Here here, std::int64_t index) noexcept {
   const Moment now;
+  settle_as_training(here, now);  // also when a frozen model is going to run first
+  if (taken(here.stack, Level::kStep)) return;
   if (record::is_open(step_) && !step_done_) {
     record::relabel_scope(step_, names().step, index);
     return;
@@ -453,12 +473,14 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
     if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
     close_step(here.thread, now);
   }
-  if (!taken(here.stack, Level::kStep)) open_step(here, index, now);
+  open_step(here, index, now);
 }
 
 void Training::end_step(Here here) noexcept {
   confirm(here.thread);
-  if (record::is_open(step_) && step_.stack == &here.stack) close_step(here.thread, Moment());
+  if (!record::is_open(step_) || step_.stack != &here.stack) return;
+  step_done_ = true;
+  if (record::is_innermost(step_)) close_step(here.thread, Moment());
 }
 
 // No loader has been seen on this stack: an optimizer step is the only sign of a step, and a number
@@ -518,11 +540,13 @@ void Training::note_failure() {
 ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) noexcept {
   const Moment now;
   close_stale_optimizer(here.thread, now);
-  if (held_ != nullptr) [[unlikely]] {
-    if (mode == Mode::kEval && !another_trains) turn_into_validation(here);
+  if (mode == Mode::kTrain) {
+    settle_as_training(here, now);
+  } else {
+    if (held_ != nullptr && !another_trains) turn_into_validation(here);
     confirm(here.thread);
+    note(mode);
   }
-  note(mode);
   if (!loader_seen_ && mode == Mode::kTrain && !optimizer_) step_without_loader(here, now);
   record::ScopeStart start;
   start.name = names().forward;
@@ -533,8 +557,7 @@ ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) n
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
   close_stale_optimizer(here.thread, now);
-  confirm(here.thread);
-  note(Mode::kTrain);
+  settle_as_training(here, now);
   record::ScopeStart start;
   start.name = names().backward;
   return open(here, start, now);
@@ -552,8 +575,7 @@ void Training::begin_optimizer(Here here, bool has_closure) noexcept {
     if (optimizer_closure_) return;  // one optimizer inside another's closure
     close_stale_optimizer(here.thread, now);
   }
-  confirm(here.thread);
-  note(Mode::kTrain);
+  settle_as_training(here, now);
   record::ScopeStart start;
   start.name = names().optimizer_step;
   optimizer_ = open(here, start, now);

@@ -121,16 +121,16 @@ class Training {
   // -- a trainer that counts its own steps --
   // A step with this number begins, or the one a fetch has opened is it.
   void begin_step(Here here, std::int64_t index) noexcept;
+  // It ends here, or, where a scope of the program's reaches across, as soon as that has ended.
   void end_step(Here here) noexcept;
 
  private:
   friend class Pass;
-  enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
+  enum class Level : std::uint8_t { kEpoch, kStep };
 
   void begin_tenancy(Here here) noexcept;
   // Is there a scope of that level on the stack that is not ours?
   bool taken(const record::Lane& stack, Level level) const noexcept;
-  static std::uint64_t epoch_above(const record::Lane& stack) noexcept;
   static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
   static void close(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
   static bool cancel(record::ScopeHandle& scope);
@@ -154,6 +154,8 @@ class Training {
   bool untouched(const record::ThreadState& thread) const;
   bool drop_peek(record::ThreadState& thread);
   void turn_into_validation(Here here);
+  void turn_into_training(Here here, const Moment& now);
+  void settle_as_training(Here here, const Moment& now);
 
   void close_stale_optimizer(record::ThreadState& thread, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);

@@ -1,110 +1,10 @@
 // The tree that follows from what hooks report, told without any framework.
 #include "engine/hook/training.h"
 
-#include <map>
-#include <memory>
-#include <string>
-
-#include <gtest/gtest.h>
-
-#include "tests/engine/support/ring_tap.h"
+#include "tests/engine/hook/told_loop.h"
 
 namespace sonde::hook {
 namespace {
-
-Here here() {
-  record::ThreadState* thread = record::this_thread();
-  return {*thread, *thread->lane};
-}
-
-class Loader {
- public:
-  std::unique_ptr<Pass> iterate() {
-    return std::make_unique<Pass>(here(), this, base::monotonic_ns());
-  }
-};
-
-void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
-  Training::of(here()).begin_fetch(here(), pass, looks_like_eval);
-  Training::of(here()).end_fetch(here(), pass, outcome);
-}
-void end_of(Pass& pass, bool looks_like_eval = false) {
-  fetch(pass, Fetched::kEnd, looks_like_eval);
-}
-void drop(std::unique_ptr<Pass> pass) { Training::end_pass(record::this_thread(), *pass); }
-
-void forward(Mode mode = Mode::kTrain, bool failed = false, bool another_trains = false) {
-  Training& training = Training::of(here());
-  const auto scope = training.begin_forward(here(), mode, another_trains);
-  training.end(here(), scope, failed);
-}
-void backward() {
-  Training& training = Training::of(here());
-  training.end(here(), training.begin_backward(here()), false);
-}
-void optimize() {
-  Training& training = Training::of(here());
-  training.begin_optimizer(here(), false);
-  training.end_optimizer(here());
-}
-void train() {
-  forward();
-  backward();
-  optimize();
-}
-
-class TrainingTree : public ::testing::Test {
- protected:
-  void SetUp() override {
-    record::open_gate();
-    Training::begin_session(3);
-    tap_ = std::make_unique<testing::RingTap>();
-  }
-
-  // One line per span, in order of their beginning: `epoch[0](step[0](data_load forward))`.
-  std::string tree() {
-    if (record::ThreadState* thread = record::this_thread()) Training::settle_all(*thread);
-    const model::Batch batch = tap_->take();
-    std::vector<const model::Span*> spans;
-    for (const model::Span& span : batch.spans) spans.push_back(&span);
-    std::stable_sort(spans.begin(), spans.end(), [](const auto* a, const auto* b) {
-      return a->start_ns != b->start_ns ? a->start_ns < b->start_ns : a->end_ns > b->end_ns;
-    });
-    std::map<std::string, std::vector<const model::Span*>> children;
-    std::vector<const model::Span*> roots;
-    std::map<std::string, bool> known;
-    const auto key = [](const base::Id& id) {
-      char text[32];
-      base::write_hex(id, text);
-      return std::string(text, 32);
-    };
-    for (const auto* span : spans) known[key(span->id)] = true;
-    for (const auto* span : spans) {
-      if (known.contains(key(span->parent_id))) {
-        children[key(span->parent_id)].push_back(span);
-      } else {
-        roots.push_back(span);
-      }
-    }
-    std::function<std::string(const std::vector<const model::Span*>&)> draw =
-        [&](const std::vector<const model::Span*>& list) {
-          std::string out;
-          for (const auto* span : list) {
-            if (!out.empty()) out += ' ';
-            out += span->name;
-            if (span->index != model::kNone) out += "[" + std::to_string(span->index) + "]";
-            if (span->attrs.find("eval") != std::string_view::npos) out += ":eval";
-            if (!span->closed_by().empty()) out += "!" + std::string(span->closed_by());
-            const auto& below = children[key(span->id)];
-            if (!below.empty()) out += "(" + draw(below) + ")";
-          }
-          return out;
-        };
-    return draw(roots);
-  }
-
-  std::unique_ptr<testing::RingTap> tap_;
-};
 
 TEST_F(TrainingTree, PlainLoop) {
   Loader loader;
@@ -331,7 +231,7 @@ TEST_F(TrainingTree, EpochThatFailedIsOverWhenAnotherBegins) {
 }
 
 TEST_F(TrainingTree, ErrorThatWasCaughtInsideTheLoopEndsNothing) {
-  Loader loader, eval_loader;
+  Loader loader;
   auto pass = loader.iterate();
   fetch(*pass);
   forward(Mode::kTrain, true);
@@ -484,22 +384,52 @@ TEST_F(TrainingTree, LoaderEpochsAreNotCutByTheNumberOfSteps) {
   EXPECT_EQ(tree(), "epoch[0](" + steps + ")");
 }
 
-TEST_F(TrainingTree, TrainerNumbersItsSteps) {
+TEST_F(TrainingTree, TrainingThatLookedLikeValidation) {
+  Loader loader;
+  for (int i = 0; i < 2; ++i) {
+    auto pass = loader.iterate();
+    for (const bool model_left_in_eval : {true, false}) {
+      fetch(*pass, Fetched::kItem, model_left_in_eval);
+      train();
+    }
+    end_of(*pass);
+  }
+  const std::string epoch =
+      "(step[0](data_load forward backward optimizer_step) "
+      "step[1](data_load forward backward optimizer_step))";
+  EXPECT_EQ(tree(), "epoch[0]" + epoch + " epoch[1]" + epoch);
+}
+
+TEST_F(TrainingTree, TrainingThatLookedLikeValidationInSomebodysEpoch) {
   Loader loader;
   const auto epoch = testing::open("epoch");
   auto pass = loader.iterate();
-  Training& training = Training::of(here());
-  for (int i = 0; i < 2; ++i) {
-    fetch(*pass);
-    training.begin_step(here(), 40 + i);
+  for (const bool model_left_in_eval : {true, false}) {
+    fetch(*pass, Fetched::kItem, model_left_in_eval);
     train();
-    training.step_over();
   }
-  training.end_step(here());
+  end_of(*pass);
   testing::close(epoch);
   EXPECT_EQ(tree(),
-            "epoch(step[40](data_load forward backward optimizer_step) "
-            "step[41](data_load forward backward optimizer_step))");
+            "epoch(step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, TrainModeForwardInSomebodysValidationOpensNoStep) {
+  Loader loader;
+  const auto check = testing::open("validation");
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass, Fetched::kItem, true);
+    forward(Mode::kEval);
+  }
+  end_of(*pass);
+  auto second = loader.iterate();
+  fetch(*second);
+  forward(Mode::kTrain);
+  end_of(*second);
+  testing::close(check);
+  EXPECT_EQ(tree(), "validation(data_load forward:eval data_load forward:eval data_load forward)");
 }
 
 TEST_F(TrainingTree, LoaderThatReadsFromALoaderIsOneFetch) {

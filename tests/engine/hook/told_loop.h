@@ -1,0 +1,119 @@
+// A training loop told without any framework, and the tree that follows from it as a line of text.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/hook/training.h"
+#include "tests/engine/support/ring_tap.h"
+
+namespace sonde::hook {
+
+inline Here here() {
+  record::ThreadState* thread = record::this_thread();
+  return {*thread, *thread->lane};
+}
+
+// As the real iterator: its end is told before it is gone.
+struct EndPass {
+  void operator()(Pass* pass) const {
+    Training::end_pass(record::this_thread(), *pass);
+    delete pass;
+  }
+};
+using Iterator = std::unique_ptr<Pass, EndPass>;
+
+class Loader {
+ public:
+  Iterator iterate() { return Iterator(new Pass(here(), this, base::monotonic_ns())); }
+};
+
+inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
+  Training::of(here()).begin_fetch(here(), pass, looks_like_eval);
+  Training::of(here()).end_fetch(here(), pass, outcome);
+}
+inline void end_of(Pass& pass, bool looks_like_eval = false) {
+  fetch(pass, Fetched::kEnd, looks_like_eval);
+}
+inline void drop(Iterator pass) { pass.reset(); }
+
+inline void forward(Mode mode = Mode::kTrain, bool failed = false, bool another_trains = false) {
+  Training& training = Training::of(here());
+  const auto scope = training.begin_forward(here(), mode, another_trains);
+  training.end(here(), scope, failed);
+}
+inline void backward() {
+  Training& training = Training::of(here());
+  training.end(here(), training.begin_backward(here()), false);
+}
+inline void optimize() {
+  Training& training = Training::of(here());
+  training.begin_optimizer(here(), false);
+  training.end_optimizer(here());
+}
+inline void train() {
+  forward();
+  backward();
+  optimize();
+}
+
+class TrainingTree : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    record::open_gate();
+    Training::begin_session(3);
+    tap_ = std::make_unique<testing::RingTap>();
+  }
+
+  // One line per span, in order of their beginning: `epoch[0](step[0](data_load forward))`.
+  std::string tree() {
+    if (record::ThreadState* thread = record::this_thread()) Training::settle_all(*thread);
+    const model::Batch batch = tap_->take();
+    std::vector<const model::Span*> spans;
+    for (const model::Span& span : batch.spans) spans.push_back(&span);
+    std::stable_sort(spans.begin(), spans.end(), [](const auto* a, const auto* b) {
+      return a->start_ns != b->start_ns ? a->start_ns < b->start_ns : a->end_ns > b->end_ns;
+    });
+    std::map<std::string, std::vector<const model::Span*>> children;
+    std::vector<const model::Span*> roots;
+    std::map<std::string, bool> known;
+    const auto key = [](const base::Id& id) {
+      char text[32];
+      base::write_hex(id, text);
+      return std::string(text, 32);
+    };
+    for (const auto* span : spans) known[key(span->id)] = true;
+    for (const auto* span : spans) {
+      if (known.contains(key(span->parent_id))) {
+        children[key(span->parent_id)].push_back(span);
+      } else {
+        roots.push_back(span);
+      }
+    }
+    std::function<std::string(const std::vector<const model::Span*>&)> draw =
+        [&](const std::vector<const model::Span*>& list) {
+          std::string out;
+          for (const auto* span : list) {
+            if (!out.empty()) out += ' ';
+            out += span->name;
+            if (span->index != model::kNone) out += "[" + std::to_string(span->index) + "]";
+            if (span->attrs.find("eval") != std::string_view::npos) out += ":eval";
+            if (!span->closed_by().empty()) out += "!" + std::string(span->closed_by());
+            const auto& below = children[key(span->id)];
+            if (!below.empty()) out += "(" + draw(below) + ")";
+          }
+          return out;
+        };
+    return draw(roots);
+  }
+
+  std::unique_ptr<testing::RingTap> tap_;
+};
+
+}  // namespace sonde::hook
