@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
 #include "python/native/hooks.h"
 #include "python/native/stack.h"
@@ -158,10 +159,12 @@ struct ThreadView {
 };
 constinit thread_local ThreadView t_view __attribute__((tls_model("initial-exec")));
 
-// Is this pass about to evaluate? Gradients are off, or the model is in evaluation mode.
-bool looks_like_eval() {
+// Is this pass about to evaluate? Gradients are off, or the model is in evaluation mode. A trainer
+// that says when it evaluates may fetch before it has set the model to training again.
+bool looks_like_eval(const record::Lane& stack) {
   const KeepError keep;
   if (!is_true(g_torch.is_grad_enabled, true)) return true;
+  if (hook::epochs_announced(stack)) return false;
   const Ref module = t_view.last.get();
   return module && !in_training_mode(module.get());
 }
@@ -278,7 +281,7 @@ PyObject* iterator_next(PyObject* object) {
   if (self->pass == nullptr) return next(self->base);
   look_for_gpu();
   with_training([&](Training& training, Here here) {
-    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval());
+    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval(here.stack));
   });
   PyObject* item = next(self->base);
   const hook::Fetched outcome =

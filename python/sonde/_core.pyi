@@ -169,6 +169,12 @@ def encode_json(value: object) -> str:
 def claim_levels(scope: scope, epochs: bool, steps: bool) -> scope:
     """While this scope is open, hooks open no epoch, no step below it."""
 
+def level_open(name: str) -> bool:
+    """Whether a scope of this name is open here; a batch is a step."""
+
+def mark_level(level: str, name: str, value: object, summary: bool) -> bool:
+    """Attaches a value to the innermost open scope of that name; false if there is none."""
+
 def hook_module_call(function: Callable[..., object]) -> bool:
     """Calls of this function object are forwards from now on; false if they were before."""
 
