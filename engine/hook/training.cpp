@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/hook/level.h"
+
 namespace sonde::hook {
 
 using record::Lane;
@@ -91,7 +93,8 @@ void Training::settle_all(ThreadState& thread) noexcept {
 bool Training::taken(const Lane& stack, Level level) const noexcept {
   if (owned(stack, level)) return true;
   if (level == Level::kEpoch) return trainers_ > 0;
-  return level == Level::kStep && (claims_ > 0 || (trainers_ > 0 && epoch_above(stack) == 0));
+  return level == Level::kStep &&
+         (claims_ > 0 || (trainers_ > 0 && open_level(stack, names().epoch) == 0));
 }
 
 bool Training::owned(const Lane& stack, Level level) const noexcept {
@@ -121,14 +124,6 @@ bool Training::owned(const Lane& stack, Level level) const noexcept {
     }
   }
   return false;
-}
-
-// Sequence of the scope that a step's index counts in.
-std::uint64_t Training::epoch_above(const Lane& stack) noexcept {
-  for (std::uint32_t slot = stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
-    if (stack.stack[slot].name == names().epoch) return stack.stack[slot].sequence;
-  }
-  return 0;
 }
 
 ScopeHandle Training::open(Here here, record::ScopeStart start, const Moment& now) {
@@ -348,6 +343,33 @@ void Training::turn_into_validation(Here here) {
   held_load_.parent = record::current_parent(here.stack);
 }
 
+// It looked like validation (the model was left in evaluation mode by the last one), and is none:
+// the first batch gets its step after all.
+void Training::turn_into_training(Here here, const Moment& now) {
+  Pass& pass = *held_;
+  if (!pass.eval_ || pass.role_ != Pass::Role::kOwner || !untouched(here.thread)) return;
+  if (pass.nested_) {
+    if (!cancel(pass.scope_)) return;
+    std::erase(owners_, &pass);
+    pass.role_ = Pass::Role::kMember;
+  }
+  pass.eval_ = false;
+  pass.saw_train_ = true;
+  label(pass);
+  if (!record::is_open(step_) && !taken(here.stack, Level::kStep)) {
+    open_step(here, -1, now);
+    step_pass_ = &pass;
+    if (step_) here.stack.stack[step_.slot].start_ns = held_load_.start_ns;
+  }
+  held_load_.parent = record::current_parent(here.stack);
+}
+
+void Training::settle_as_training(Here here, const Moment& now) {
+  if (held_ != nullptr) turn_into_training(here, now);
+  confirm(here.thread);
+  note(Mode::kTrain);
+}
+
 // -- fetching --
 
 void Training::begin_fetch(Here here, Pass& pass, bool looks_like_eval) noexcept {
@@ -437,7 +459,7 @@ void Training::end_own_step(ThreadState& thread, const Pass& pass, const Moment&
 
 // Index -1: counted.
 void Training::open_step(Here here, std::int64_t index, const Moment& now) {
-  if (const std::uint64_t epoch = epoch_above(here.stack); epoch != step_epoch_) {
+  if (const std::uint64_t epoch = open_level(here.stack, names().epoch); epoch != step_epoch_) {
     step_epoch_ = epoch;
     next_step_ = 0;
   }
@@ -452,6 +474,8 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
 
 void Training::begin_step(Here here, std::int64_t index) noexcept {
   const Moment now;
+  settle_as_training(here, now);  // also when a frozen model is going to run first
+  if (taken(here.stack, Level::kStep)) return;
   if (record::is_open(step_) && !step_done_) {
     record::relabel_scope(step_, names().step, index);
     return;
@@ -460,12 +484,17 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
     if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
     close_step(here.thread, now);
   }
-  if (!taken(here.stack, Level::kStep)) open_step(here, index, now);
+  open_step(here, index, now);
 }
 
 void Training::end_step(Here here) noexcept {
   confirm(here.thread);
-  if (record::is_open(step_) && step_.stack == &here.stack) close_step(here.thread, Moment());
+  if (!record::is_open(step_) || step_.stack != &here.stack) return;
+  const Moment now;
+  optimizer_closure_ = false;
+  close_stale_optimizer(here.thread, now);
+  step_done_ = true;
+  if (record::is_innermost(step_)) close_step(here.thread, now);
 }
 
 // -- without a loader --
@@ -527,11 +556,13 @@ void Training::note_failure() {
 ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) noexcept {
   const Moment now;
   close_stale_optimizer(here.thread, now);
-  if (held_ != nullptr) [[unlikely]] {
-    if (mode == Mode::kEval && !another_trains) turn_into_validation(here);
+  if (mode == Mode::kTrain) {
+    settle_as_training(here, now);
+  } else {
+    if (held_ != nullptr && !another_trains) turn_into_validation(here);
     confirm(here.thread);
+    note(mode);
   }
-  note(mode);
   if (!loader_seen_ && mode == Mode::kTrain && !optimizer_) step_without_loader(here, now);
   record::ScopeStart start;
   start.name = names().forward;
@@ -542,8 +573,7 @@ ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) n
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
   close_stale_optimizer(here.thread, now);
-  confirm(here.thread);
-  note(Mode::kTrain);
+  settle_as_training(here, now);
   record::ScopeStart start;
   start.name = names().backward;
   return open(here, start, now);
@@ -561,8 +591,7 @@ void Training::begin_optimizer(Here here, bool has_closure) noexcept {
     if (optimizer_closure_) return;  // one optimizer inside another's closure
     close_stale_optimizer(here.thread, now);
   }
-  confirm(here.thread);
-  note(Mode::kTrain);
+  settle_as_training(here, now);
   closure_apart_ = has_closure && trainers_ > 0;
   if (!closure_apart_) open_optimizer(here, has_closure, now);
 }

@@ -121,6 +121,7 @@ class Training {
   // -- a trainer that counts its own steps --
   // A step with this number begins, or the one a fetch has opened is it.
   void begin_step(Here here, std::int64_t index) noexcept;
+  // It ends here, or, where a scope of the program's reaches across, as soon as that has ended.
   void end_step(Here here) noexcept;
 
   // -- a trainer that runs the whole training --
@@ -141,7 +142,6 @@ class Training {
   void begin_tenancy(Here here) noexcept;
   // Is that level somebody else's?
   bool taken(const record::Lane& stack, Level level) const noexcept;
-  static std::uint64_t epoch_above(const record::Lane& stack) noexcept;
   static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
   static void close(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
   static bool cancel(record::ScopeHandle& scope);
@@ -165,6 +165,8 @@ class Training {
   bool untouched(const record::ThreadState& thread) const;
   bool drop_peek(record::ThreadState& thread);
   void turn_into_validation(Here here);
+  void turn_into_training(Here here, const Moment& now);
+  void settle_as_training(Here here, const Moment& now);
 
   void open_optimizer(Here here, bool has_closure, const Moment& now);
   void close_stale_optimizer(record::ThreadState& thread, const Moment& now);

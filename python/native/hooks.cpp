@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
@@ -388,9 +389,10 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 // Is this pass about to evaluate? Gradients are off, or the model is in evaluation mode.
-bool looks_like_eval() noexcept {
+bool looks_like_eval(const record::Lane& stack) noexcept {
   const KeepError keep;
   if (!is_true(g_torch.is_grad_enabled, true)) return true;
+  if (hook::epochs_announced(stack)) return false;
   const Ref module = t_view.last.get();
   return module && !in_training_mode(module.get());
 }

@@ -1,6 +1,7 @@
 // What the rest of the extension has to know of the framework hooks.
 #pragma once
 
+#include "engine/record/lane.h"
 #include "python/native/python.h"
 
 namespace sonde::hook {
@@ -27,8 +28,9 @@ void settle_hooks() noexcept;
 // The GPU's clock starts when the program has begun to use the GPU, never before.
 void look_for_gpu() noexcept;
 
-// Is what comes about to evaluate? Gradients are off, or the last model is in evaluation mode.
-bool looks_like_eval() noexcept;
+// Is what comes about to evaluate? Gradients are off, or the last model is in evaluation mode. A
+// trainer that says when it evaluates may fetch before it has set the model to training again.
+bool looks_like_eval(const record::Lane& stack) noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);

@@ -27,7 +27,7 @@ PyObject* iterator_next(PyObject* object) {
   if (self->pass == nullptr) return next(self->base);
   look_for_gpu();
   with_training([&](Training& training, Here here) {
-    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval());
+    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval(here.stack));
   });
   PyObject* item = next(self->base);
   const hook::Fetched outcome =

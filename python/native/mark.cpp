@@ -1,6 +1,7 @@
 // mark(name, value, *, kind="point", **attrs)
 #include "engine/record/mark.h"
 
+#include "engine/hook/level.h"
 #include "python/native/attrs.h"
 #include "python/native/names.h"
 #include "python/native/stack.h"
@@ -189,6 +190,39 @@ PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* key
   Py_RETURN_NONE;
 }
 
+// mark_level(level, name, value, summary): on the innermost open scope called `level`, whatever the
+// program has opened inside it.
+PyObject* mark_level(PyObject*, PyObject* args) {
+  PyObject *level = nullptr, *name = nullptr, *value = nullptr;
+  int summary = 0;
+  if (!PyArg_ParseTuple(args, "UUOp:mark_level", &level, &name, &value, &summary)) return nullptr;
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr) Py_RETURN_FALSE;
+  record::MarkValue mark;
+  Ref held;
+  const std::uint32_t level_id = name_id(level);
+  mark.span = level_id != 0 ? hook::open_level(*stack, level_id) : 0;
+  if (mark.span == 0) Py_RETURN_FALSE;
+  if (!set_value(mark, value, held)) return nullptr;
+  mark.summary = summary != 0;
+  mark.name = name_id(name);
+  if (mark.name != 0) {
+    write(*thread, *stack, mark);
+  } else if (!with_utf8(name, [&](std::string_view utf8) {
+               mark.name_text = utf8;
+               write(*thread, *stack, mark);
+             })) {
+    PyErr_Clear();
+  }
+  Py_RETURN_TRUE;
+}
+
+PyMethodDef g_mark_level = {
+    "mark_level", mark_level, METH_VARARGS,
+    "mark_level(level, name, value, summary)\n--\n\nAttach a value to the innermost open scope of "
+    "that name; false if there is none."};
+
 PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(mark)),
                       METH_FASTCALL | METH_KEYWORDS,
                       "mark(name, value, *, kind='point', **attrs)\n--\n\nAttach a value to the "
@@ -199,7 +233,9 @@ PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<voi
 bool add_mark(PyObject* module) {
   const Ref name(PyUnicode_FromString("sonde._core"));
   const Ref function(PyCFunction_NewEx(&g_mark, nullptr, name.get()));
-  return function && PyModule_AddObjectRef(module, "mark", function.get()) == 0;
+  const Ref level(PyCFunction_NewEx(&g_mark_level, nullptr, name.get()));
+  return function && level && PyModule_AddObjectRef(module, "mark", function.get()) == 0 &&
+         PyModule_AddObjectRef(module, "mark_level", level.get()) == 0;
 }
 
 }  // namespace sonde::native

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
@@ -513,10 +514,24 @@ PyObject* claim_levels(PyObject*, PyObject* args) {
   return Py_NewRef(scope);
 }
 
+// scope_open(name): hooks ask before they open a level that somebody else may have.
+PyObject* scope_open(PyObject*, PyObject* name) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_SetString(PyExc_TypeError, "scope_open(name): a str is needed");
+    return nullptr;
+  }
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  const std::uint32_t id = name_id(name);
+  return PyBool_FromLong(stack != nullptr && id != 0 && hook::open_level(*stack, id) != 0);
+}
+
 PyMethodDef g_functions[] = {
     {"claim_levels", claim_levels, METH_VARARGS,
      "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
      "While this scope is open, hooks open no epoch, no step, no validation below it."},
+    {"scope_open", scope_open, METH_O,
+     "scope_open(name)\n--\n\nWhether a scope of this name is open here; a batch is a step."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -172,6 +172,12 @@ def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = Fal
 def level_open(level: str) -> bool:
     """Whether an "epoch", a "step" or a "validation" that no hook inferred is open here."""
 
+def scope_open(name: str) -> bool:
+    """Whether a scope of this name is open here; a batch is a step."""
+
+def mark_level(level: str, name: str, value: object, summary: bool) -> bool:
+    """Attaches a value to the innermost open scope of that name; false if there is none."""
+
 def hook_module_call(function: Callable[..., object]) -> bool:
     """Calls of this function object are forwards from now on; false if they were before."""
 

@@ -424,7 +424,7 @@ class WantedError(Exception):
         ("on_train_epoch_start", "epoch[0]"),
         ("on_train_batch_start", "epoch[0](step[0](data_load))"),
         ("on_before_optimizer_step", "epoch[0](step[0](data_load forward backward "
-                                     "optimizer_step!parent))"),
+                                     "optimizer_step))"),
         ("validation_step", f"epoch[0]({steps(0)} validation(data_load))"),
         ("on_train_epoch_end", f"epoch[0]({steps(0)} validation{CHECK})"),
     ],

@@ -34,7 +34,7 @@ ALIASES = {"keras": "tensorflow", "pytorch_lightning": "lightning", "pytorch": "
 class Hook:
     """One framework's hook: waiting for the import, in place, or taken away."""
 
-    __slots__ = ("_options", "_patches", "_watched", "name")
+    __slots__ = ("__dict__", "_options", "_patches", "_watched", "name")
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self.name = name
@@ -56,6 +56,10 @@ class Hook:
         """What ``profile(config={"<hook>": {...}})`` says."""
         own = self._options.get(self.name)
         return own.get(name, default) if isinstance(own, dict) else default
+
+    def expose(self, **names: object) -> None:
+        """Attributes of the handle that programs may look for."""
+        self.__dict__.update(names)
 
     def uninstall(self) -> None:
         """Puts the originals back. A second call does nothing."""

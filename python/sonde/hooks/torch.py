@@ -6,11 +6,13 @@
 | backward | ``torch.autograd.backward``, which ``Tensor.backward`` calls, replaced by name |
 | optimizer step | torch's global optimizer hooks |
 | a skipped step | ``GradScaler.step``, replaced by name |
-| fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name |
+| fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name; |
+| | of accelerate's loaders too, which read one batch ahead and are no subclasses |
 """
 
 from __future__ import annotations
 
+import sys
 from functools import update_wrapper
 
 from sonde import _core
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from sonde.hooks.patches import Patches
 
 DEFAULT_EPOCH_STEPS = 1000
+# Each wraps a DataLoader, and is one only by what it says of its class.
+ACCELERATE_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
 
 _explained = False
 
@@ -142,6 +146,25 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
         return classmethod(__init_subclass__)
 
     patches.replace(DataLoader, "__init_subclass__", announced)
+    _hook_accelerate(DataLoader, timed, patches)
+
+
+def _hook_accelerate(loader: type, timed: Callable[..., Any], patches: Patches) -> None:
+    """The program waits for accelerate's loader, not for the one inside, which is a batch ahead."""
+    name = "accelerate.data_loader"
+
+    def put_in_place() -> None:
+        for own in ACCELERATE_LOADERS:
+            adapter = getattr(sys.modules[name], own, None)
+            # Older ones are subclasses, and replaced as such.
+            if isinstance(adapter, type) and not issubclass(adapter, loader):
+                patches.replace(adapter, "__iter__", timed)
+
+    if is_imported(name):
+        put_in_place()
+    else:
+        watch(name, put_in_place)
+        patches.on_undo(lambda: unwatch(name, put_in_place))
 
 
 def _see_module_call(torch: ModuleType) -> None:

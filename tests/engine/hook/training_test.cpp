@@ -229,7 +229,7 @@ TEST_F(TrainingTree, EpochThatFailedIsOverWhenAnotherBegins) {
 }
 
 TEST_F(TrainingTree, ErrorThatWasCaughtInsideTheLoopEndsNothing) {
-  Loader loader, eval_loader;
+  Loader loader;
   auto pass = loader.iterate();
   fetch(*pass);
   forward(Mode::kTrain, true);
@@ -382,24 +382,6 @@ TEST_F(TrainingTree, LoaderEpochsAreNotCutByTheNumberOfSteps) {
   EXPECT_EQ(tree(), "epoch[0](" + steps + ")");
 }
 
-TEST_F(TrainingTree, TrainerNumbersItsSteps) {
-  Loader loader;
-  const auto epoch = testing::open("epoch");
-  auto pass = loader.iterate();
-  Training& training = Training::of(here());
-  for (int i = 0; i < 2; ++i) {
-    fetch(*pass);
-    training.begin_step(here(), 40 + i);
-    train();
-    training.step_over();
-  }
-  training.end_step(here());
-  testing::close(epoch);
-  EXPECT_EQ(tree(),
-            "epoch(step[40](data_load forward backward optimizer_step) "
-            "step[41](data_load forward backward optimizer_step))");
-}
-
 TEST_F(TrainingTree, LoaderThatReadsFromALoaderIsOneFetch) {
   Loader outer, inner;
   auto pass = outer.iterate();
@@ -454,6 +436,54 @@ TEST_F(TrainingTree, PassThatOutlivesItsSessionIsForgotten) {
   drop(std::move(pass));
   record::close_above(here().stack, 0, record::ClosedBy::kShutdown);
   tree();
+}
+
+TEST_F(TrainingTree, TrainingThatLookedLikeValidation) {
+  Loader loader;
+  for (int i = 0; i < 2; ++i) {
+    auto pass = loader.iterate();
+    for (const bool model_left_in_eval : {true, false}) {
+      fetch(*pass, Fetched::kItem, model_left_in_eval);
+      train();
+    }
+    end_of(*pass);
+  }
+  const std::string epoch =
+      "(step[0](data_load forward backward optimizer_step) "
+      "step[1](data_load forward backward optimizer_step))";
+  EXPECT_EQ(tree(), "epoch[0]" + epoch + " epoch[1]" + epoch);
+}
+
+TEST_F(TrainingTree, TrainingThatLookedLikeValidationInSomebodysEpoch) {
+  Loader loader;
+  const auto epoch = testing::open("epoch");
+  auto pass = loader.iterate();
+  for (const bool model_left_in_eval : {true, false}) {
+    fetch(*pass, Fetched::kItem, model_left_in_eval);
+    train();
+  }
+  end_of(*pass);
+  testing::close(epoch);
+  EXPECT_EQ(tree(),
+            "epoch(step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, TrainModeForwardInSomebodysValidationOpensNoStep) {
+  Loader loader;
+  const auto check = testing::open("validation");
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass, Fetched::kItem, true);
+    forward(Mode::kEval);
+  }
+  end_of(*pass);
+  auto second = loader.iterate();
+  fetch(*second);
+  forward(Mode::kTrain);
+  end_of(*second);
+  testing::close(check);
+  EXPECT_EQ(tree(), "validation(data_load forward:eval data_load forward:eval data_load forward)");
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
-// A training told call by call, and the tree it leaves.
+// A training loop told without any framework, and the tree that follows from it as a line of text.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -17,11 +20,18 @@ inline Here here() {
   return {*thread, *thread->lane};
 }
 
+// As the real iterator: its end is told before it is gone.
+struct EndPass {
+  void operator()(Pass* pass) const {
+    Training::end_pass(record::this_thread(), *pass);
+    delete pass;
+  }
+};
+using Iterator = std::unique_ptr<Pass, EndPass>;
+
 class Loader {
  public:
-  std::unique_ptr<Pass> iterate() {
-    return std::make_unique<Pass>(here(), this, base::monotonic_ns());
-  }
+  Iterator iterate() { return Iterator(new Pass(here(), this, base::monotonic_ns())); }
 };
 
 inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
@@ -31,7 +41,7 @@ inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_
 inline void end_of(Pass& pass, bool looks_like_eval = false) {
   fetch(pass, Fetched::kEnd, looks_like_eval);
 }
-inline void drop(std::unique_ptr<Pass> pass) { Training::end_pass(record::this_thread(), *pass); }
+inline void drop(Iterator pass) { pass.reset(); }
 
 inline void forward(Mode mode = Mode::kTrain, bool failed = false, bool another_trains = false) {
   Training& training = Training::of(here());

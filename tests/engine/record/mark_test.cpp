@@ -42,6 +42,22 @@ TEST_F(Mark, FloatIsKeptToTheLastBit) {
   EXPECT_TRUE(std::isnan(only({.name = intern("loss"), .real = std::nan("")}).real));
 }
 
+TEST_F(Mark, ScopeThatIsNamedGetsItWhateverIsInnermost) {
+  RingTap tap;
+  const auto outer = testing::open("epoch");
+  const auto inner = testing::open("mine");
+  const std::uint64_t sequence = outer.sequence;
+  ThreadState* thread = this_thread();
+  write_mark(*thread, *thread->lane, {.name = intern("loss"), .real = 1, .span = sequence});
+  testing::close(inner);
+  testing::close(outer);
+  const model::Batch batch = tap.take();
+  ASSERT_EQ(batch.marks.size(), 1u);
+  ASSERT_EQ(batch.spans.size(), 2u);
+  EXPECT_EQ(batch.spans[1].name, "epoch");
+  EXPECT_EQ(batch.marks[0].span_id, batch.spans[1].id);
+}
+
 TEST_F(Mark, IntegersAndBooleansKeepTheirType) {
   const model::Mark number = only({.type = MarkType::kInt,
                                    .name = intern("n"),
