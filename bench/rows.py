@@ -295,31 +295,32 @@ def summary_memory(effort: Effort) -> Measurement:
     return found
 
 
+def plus(found: dict[str, float]) -> str:
+    extra = found["extra_us"] * 1e3
+    return f"{'+' if extra >= 0 else '-'}{time_text(abs(extra))}"
+
+
 def hooks_alone(effort: Effort) -> dict[str, float]:
     return script(OURS, "hooks", "nothing", str(max(4, effort.hook_rounds // 4)))
 
 
 def hooked_step(effort: Effort) -> Measurement:
     ours = hooks_alone(effort)
-    found = Measurement(
-        f"+{time_text(ours['extra_us'] * 1e3)}", f"bare {time_text(ours['bare_us'] * 1e3)}"
-    )
+    found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["microseconds"] = ours["extra_us"]
     if child.have_peer():
         peer = script(PEER, "hooks", "nothing", "2")
-        found.reference = f"+{time_text(peer['extra_us'] * 1e3)}"
+        found.reference = plus(peer)
     return found
 
 
 def hooked_submodule(effort: Effort) -> Measurement:
     ours = script(OURS, "hooks", "submodules", str(effort.hook_rounds))
-    found = Measurement(
-        f"+{time_text(ours['extra_us'] * 1e3)}", f"bare {time_text(ours['bare_us'] * 1e3)}"
-    )
+    found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["nanoseconds"] = ours["extra_us"] * 1e3
     if child.have_peer():
         peer = script(PEER, "hooks", "submodules", "5")
-        found.reference = f"+{time_text(peer['extra_us'] * 1e3)}"
+        found.reference = plus(peer)
     return found
 
 
