@@ -45,6 +45,16 @@ PyObject* closure_ends(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* announced_begins(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.begin_announced(here); });
+  Py_RETURN_NONE;
+}
+
+PyObject* announced_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.end_announced(); });
+  Py_RETURN_NONE;
+}
+
 // level_open("epoch" | "step" | "validation")
 PyObject* level_open(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
@@ -78,6 +88,10 @@ PyMethodDef g_functions[] = {
     {"closure_ends", closure_ends, METH_NOARGS,
      "closure_ends()\n--\n\nThe closure a trainer handed to an optimizer has run: the optimizer "
      "step itself begins."},
+    {"announced_begins", announced_begins, METH_NOARGS,
+     "announced_begins()\n--\n\nA trainer runs from here on that opens its epochs, steps and "
+     "validations itself: none is inferred."},
+    {"announced_ends", announced_ends, METH_NOARGS, "announced_ends()\n--\n\nIt has ended."},
     {"level_open", level_open, METH_O,
      "level_open(level)\n--\n\nWhether an \"epoch\", a \"step\" or a \"validation\" that no hook "
      "inferred is open here."},
