@@ -34,10 +34,11 @@ ALIASES = {"keras": "tensorflow", "pytorch_lightning": "lightning", "pytorch": "
 class Hook:
     """One framework's hook: waiting for the import, in place, or taken away."""
 
-    __slots__ = ("_options", "_patches", "_watched", "name")
+    __slots__ = ("_exports", "_options", "_patches", "_watched", "name")
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self.name = name
+        self._exports: dict[str, object] = {}
         self._options = options
         self._patches = Patches()
         self._watched: list[tuple[str, Callable[[], None]]] = []
@@ -46,6 +47,16 @@ class Hook:
 
     def __repr__(self) -> str:
         return f"<hook {self.name}{'' if self._patches else ', waiting for its import'}>"
+
+    def __getattr__(self, name: str) -> object:
+        exports = object.__getattribute__(self, "_exports")
+        if name in exports:
+            return exports[name]
+        raise AttributeError(f"the hook {self.name!r} has no {name!r}")
+
+    def export(self, name: str, value: object) -> None:
+        """``value`` is an attribute of this hook from now on."""
+        self._exports[name] = value
 
     @property
     def active(self) -> bool:
