@@ -1,4 +1,4 @@
-// The part of a training that a trainer tells: that it runs, and what its closures are.
+// The part of a training that a trainer tells: that it runs, how much of it, what its closures are.
 #include "engine/hook/training.h"
 
 namespace sonde::hook {
@@ -15,6 +15,25 @@ void Training::end_trainer() noexcept {
 
 void Training::end_closure(Here here) noexcept {
   if (closure_apart_ && !record::is_open(optimizer_)) open_optimizer(here, false, Moment());
+}
+
+// What a loop before it has left open ends here, not around the trainer's epochs.
+void Training::begin_announced(Here here) noexcept {
+  const Moment now;
+  close_stale_optimizer(here.thread, now);
+  confirm(here.thread);
+  const auto over = [](const Pass* pass) { return pass != nullptr && pass->failed_; };
+  if ((step_done_ || over(innermost())) && record::is_open(step_) && record::is_innermost(step_))
+    close_step(here.thread, now);
+  while (over(innermost()) && record::is_innermost(innermost()->scope_))
+    finish(here.thread, *innermost(), now);
+  if (record::is_open(fallback_epoch_) && record::is_innermost(fallback_epoch_))
+    end_fallback(here.thread, now);
+  ++announced_;
+}
+
+void Training::end_announced() noexcept {
+  if (announced_ > 0) --announced_;
 }
 
 }  // namespace sonde::hook

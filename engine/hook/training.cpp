@@ -91,7 +91,7 @@ void Training::settle_all(ThreadState& thread) noexcept {
 // -- the stack --
 
 bool Training::taken(const Lane& stack, Level level) const noexcept {
-  if (owned(stack, level)) return true;
+  if (announced_ > 0 || owned(stack, level)) return true;
   if (level == Level::kEpoch) return trainers_ > 0;
   return level == Level::kStep &&
          (claims_ > 0 || (trainers_ > 0 && open_level(stack, names().epoch) == 0));
@@ -179,7 +179,9 @@ void Training::begin_pass(Here here, Pass& pass, bool looks_like_eval, const Mom
   pass.training_ = this;
   pass.failed_ = pass.saw_train_ = pass.saw_eval_ = false;
   pass.fetches_ = 0;
-  if (!loader_seen_) {
+  // What is open from before is none of a trainer's business.
+  const bool announced = announced_ > 0;
+  if (!loader_seen_ && !announced) {
     loader_seen_ = true;
     end_fallback(here.thread, now);
   }
@@ -187,7 +189,7 @@ void Training::begin_pass(Here here, Pass& pass, bool looks_like_eval, const Mom
   // the first fetch are companions, as in zip.)
   if (held_ != nullptr && pass.made_at_ >= held_at_) drop_peek(here.thread);
   confirm(here.thread);
-  while (Pass* outer = innermost()) {
+  while (Pass* outer = announced ? nullptr : innermost()) {
     const bool over = !record::is_open(outer->scope_) || outer->source_ == pass.source_ ||
                       outer->failed_ ||
                       (outer->fetches_ == 1 && !outer->saw_train_ && !outer->saw_eval_ &&
@@ -607,6 +609,7 @@ void Training::end_optimizer(Here here) noexcept {
   close(here.thread, optimizer_, Moment());
   closure_apart_ = false;
   step_done_ = true;
+  if (announced_ > 0) return;  // no sign of a loop of the program's own
   ++optimizer_steps_;
   ++steps_in_epoch_;
 }

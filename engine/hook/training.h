@@ -132,6 +132,11 @@ class Training {
   void end_trainer() noexcept;
   void end_closure(Here here) noexcept;
 
+  // -- a trainer that announces everything --
+  // From its begin to its end no epoch, step or validation is inferred. Calls nest.
+  void begin_announced(Here here) noexcept;
+  void end_announced() noexcept;
+
   enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
   // Has somebody else than us a scope of that level open, or claimed it?
   bool owned(const record::Lane& stack, Level level) const noexcept;
@@ -178,7 +183,7 @@ class Training {
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
   std::uint32_t session_ = 0, generation_ = 0;
-  std::int32_t claims_ = 0, trainers_ = 0;
+  std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
 
   std::vector<Pass*> owners_;  // passes with a scope, the outermost first

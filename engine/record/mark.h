@@ -18,7 +18,8 @@ struct MarkValue {
   std::string_view name_text = {};
   std::string_view text = {};   // kString, kBigInt
   std::string_view attrs = {};  // JSON members
-  std::uint64_t span = 0;       // sequence of an open scope; 0: the innermost
+  std::uint64_t span = 0;       // sequence; 0: the innermost open scope
+  bool span_lists_it = false;   // with `span`: its record is still to come, in this very ring
 };
 
 // Hot. A float on the innermost open scope, the most frequent mark by far. False when it was
@@ -50,7 +51,7 @@ inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name,
 std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& record,
                               const MarkValue& value) noexcept;
 
-// Hot. The value belongs to the scope it names, else to the innermost open one of `stack`, else to
+// Hot. The value belongs to the span it names, else to the innermost open scope of `stack`, else to
 // the session. Returns the mark's sequence, 0 when it was dropped.
 inline std::uint64_t write_mark(ThreadState& thread, Lane& stack, const MarkValue& value) noexcept {
   Lane& ring = *thread.lane;
@@ -58,10 +59,11 @@ inline std::uint64_t write_mark(ThreadState& thread, Lane& stack, const MarkValu
   record.kind = RecordKind::kMark;
   record.type = value.type;
   record.summary = value.summary;
-  record.on_open_scope = stack.depth.load(std::memory_order_relaxed) > 0;
+  record.on_open_scope =
+      value.span == 0 ? stack.depth.load(std::memory_order_relaxed) > 0 : value.span_lists_it;
   record.name = value.name;
   record.sequence = ring.next_sequence++;
-  record.span = value.span != 0 ? value.span : current_parent(stack);
+  record.span = value.span == 0 ? current_parent(stack) : value.span;
   record.ts_ns = base::monotonic_ns();
   if (value.type == MarkType::kFloat) {
     record.value.real = value.real;

@@ -320,6 +320,7 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 
 // optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
 PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (g_hooked.empty()) Py_RETURN_NONE;
   const bool closure = (count > 1 && PyTuple_Check(args[1]) && PyTuple_GET_SIZE(args[1]) > 1) ||
                        (count > 2 && PyDict_Check(args[2]) && PyDict_GET_SIZE(args[2]) > 0);
   with_training([&](Training& training, Here here) { training.begin_optimizer(here, closure); });
@@ -327,6 +328,7 @@ PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* optimizer_ends(PyObject*, PyObject* const*, Py_ssize_t) {
+  if (g_hooked.empty()) Py_RETURN_NONE;
   with_training([](Training& training, Here here) { training.end_optimizer(here); });
   Py_RETURN_NONE;
 }

@@ -204,6 +204,7 @@ PyObject* mark_level(PyObject*, PyObject* args) {
   const std::uint32_t level_id = name_id(level);
   mark.span = level_id != 0 ? hook::open_level(*stack, level_id) : 0;
   if (mark.span == 0) Py_RETURN_FALSE;
+  mark.span_lists_it = true;
   if (!set_value(mark, value, held)) return nullptr;
   mark.summary = summary != 0;
   mark.name = name_id(name);

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
+#include "engine/record/mark.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
 #include "python/native/hooks.h"
@@ -514,24 +514,66 @@ PyObject* claim_levels(PyObject*, PyObject* args) {
   return Py_NewRef(scope);
 }
 
-// scope_open(name): hooks ask before they open a level that somebody else may have.
-PyObject* scope_open(PyObject*, PyObject* name) {
-  if (!PyUnicode_Check(name)) {
-    PyErr_SetString(PyExc_TypeError, "scope_open(name): a str is needed");
+// drop_scope(scope): as if it had never been entered. False when something was recorded since.
+PyObject* drop_scope(PyObject*, PyObject* object) {
+  if (Py_TYPE(object) != &g_scope_type) {
+    PyErr_SetString(PyExc_TypeError, "the argument must be a scope");
     return nullptr;
   }
+  Scope* self = as_scope(object);
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr || !self->handle || self->outer != nullptr) Py_RETURN_FALSE;
+  record::Lane* stack = self->handle.stack;
+  const std::uint64_t event =
+      self->gpu ? stack->stack[self->handle.slot].aux & 0xFFFFFFFFu : std::uint64_t{0};
+  if (thread->lane->next_sequence != self->sequence + 1 || !record::cancel_scope(self->handle))
+    Py_RETURN_FALSE;
+  if (event != 0) probe::gpu_release(static_cast<std::uint32_t>(event));
+  self->handle = {};
+  self->entered = false;
+  stack_changed(*thread, *stack);
+  Py_RETURN_TRUE;
+}
+
+// mark_on(scope, name, value, summary=False): a float on this very span, also when it is closed.
+PyObject* mark_on(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"scope", "name", "value", "summary", nullptr};
+  PyObject *scope = nullptr, *name = nullptr;
+  int summary = 0;
+  record::MarkValue mark;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!Ud|p:mark_on", const_cast<char**>(names),
+                                   &g_scope_type, &scope, &name, &mark.real, &summary))
+    return nullptr;
+  const Scope* self = as_scope(scope);
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  const std::uint32_t id = name_id(name);
-  return PyBool_FromLong(stack != nullptr && id != 0 && hook::open_level(*stack, id) != 0);
+  if (stack == nullptr || self->sequence == 0 || self->era != current_era()) Py_RETURN_NONE;
+  mark.summary = summary != 0;
+  mark.span = self->sequence;
+  mark.span_lists_it = self->handle.stack == stack && record::is_open(self->handle);
+  mark.name = name_id(name);
+  if (mark.name != 0) {
+    record::write_mark(*thread, *stack, mark);
+  } else if (!with_utf8(name, [&](std::string_view utf8) {
+               mark.name_text = utf8;
+               record::write_mark(*thread, *stack, mark);
+             })) {
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
 }
 
 PyMethodDef g_functions[] = {
+    {"drop_scope", drop_scope, METH_O,
+     "drop_scope(scope)\n--\n\n"
+     "As if it had never been entered; false when something was recorded in it since."},
+    {"mark_on", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(mark_on)),
+     METH_VARARGS | METH_KEYWORDS,
+     "mark_on(scope, name, value, summary=False)\n--\n\n"
+     "Attach a float to this very scope, also when it is closed by now."},
     {"claim_levels", claim_levels, METH_VARARGS,
      "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
      "While this scope is open, hooks open no epoch, no step, no validation below it."},
-    {"scope_open", scope_open, METH_O,
-     "scope_open(name)\n--\n\nWhether a scope of this name is open here; a batch is a step."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,9 +1,11 @@
 // What the hooks of trainers say: frameworks that have epochs and steps of their own.
+#include "engine/hook/level.h"
 #include "engine/hook/training.h"
 
 #include <string_view>
 
 #include "python/native/hooks.h"
+#include "python/native/names.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -45,6 +47,16 @@ PyObject* closure_ends(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* announced_begins(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) { training.begin_announced(here); });
+  Py_RETURN_NONE;
+}
+
+PyObject* announced_ends(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.end_announced(); });
+  Py_RETURN_NONE;
+}
+
 // level_open("epoch" | "step" | "validation")
 PyObject* level_open(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
@@ -63,7 +75,21 @@ PyObject* level_open(PyObject*, PyObject* name) {
   return PyBool_FromLong(open ? 1 : 0);
 }
 
+// scope_open(name): hooks ask before they open a level that somebody else may have.
+PyObject* scope_open(PyObject*, PyObject* name) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_SetString(PyExc_TypeError, "scope_open(name): a str is needed");
+    return nullptr;
+  }
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  const std::uint32_t id = name_id(name);
+  return PyBool_FromLong(stack != nullptr && id != 0 && hook::open_level(*stack, id) != 0);
+}
+
 PyMethodDef g_functions[] = {
+    {"scope_open", scope_open, METH_O,
+     "scope_open(name)\n--\n\nWhether a scope of this name is open here; a batch is a step."},
     {"step_over", step_over, METH_NOARGS,
      "step_over()\n--\n\nThe step under way has been taken, or skipped."},
     {"step_begins", step_begins, METH_O,
@@ -78,6 +104,10 @@ PyMethodDef g_functions[] = {
     {"closure_ends", closure_ends, METH_NOARGS,
      "closure_ends()\n--\n\nThe closure a trainer handed to an optimizer has run: the optimizer "
      "step itself begins."},
+    {"announced_begins", announced_begins, METH_NOARGS,
+     "announced_begins()\n--\n\nA trainer runs from here on that opens its epochs, steps and "
+     "validations itself: none is inferred."},
+    {"announced_ends", announced_ends, METH_NOARGS, "announced_ends()\n--\n\nIt has ended."},
     {"level_open", level_open, METH_O,
      "level_open(level)\n--\n\nWhether an \"epoch\", a \"step\" or a \"validation\" that no hook "
      "inferred is open here."},

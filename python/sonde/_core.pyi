@@ -178,6 +178,15 @@ def scope_open(name: str) -> bool:
 def mark_level(level: str, name: str, value: object, summary: bool) -> bool:
     """Attaches a value to the innermost open scope of that name; false if there is none."""
 
+def drop_scope(scope: scope) -> bool:
+    """As if it had never been entered; false when something was recorded in it since."""
+
+def mark_on(scope: scope, name: str, value: float, summary: bool = False) -> None:
+    """Attaches a float to this very scope, also when it is closed by now.
+
+    A mark that comes after the end of its span names it, but the span does not list it.
+    """
+
 def hook_module_call(function: Callable[..., object]) -> bool:
     """Calls of this function object are forwards from now on; false if they were before."""
 
@@ -209,6 +218,12 @@ def trainer_begins() -> None:
     """A trainer runs from here on: epochs are its own, and there is no step outside of them."""
 
 def trainer_ends() -> None:
+    """It has ended."""
+
+def announced_begins() -> None:
+    """A trainer runs that opens its epochs, steps and validations itself: none is inferred."""
+
+def announced_ends() -> None:
     """It has ended."""
 
 def closure_ends() -> None:

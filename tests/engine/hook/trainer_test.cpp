@@ -73,5 +73,81 @@ TEST_F(TrainingTree, FetchWithNothingAfterItStaysWhereItWas) {
   EXPECT_EQ(tree(), "validation(data_load)");
 }
 
+TEST_F(TrainingTree, TrainerAnnouncesEverything) {
+  Loader loader, eval_loader;
+  Training& training = Training::of(here());
+  training.begin_announced(here());
+  auto look = loader.iterate();
+  fetch(*look);
+  drop(std::move(look));
+  forward(Mode::kEval);
+  const auto epoch = testing::open("epoch", {.index = 7, .flags = record::kHasIndex});
+  auto pass = loader.iterate();
+  fetch(*pass, Fetched::kItem, true);  // some other model is in evaluation mode
+  const auto batch = testing::open("batch");
+  train();
+  testing::close(batch);
+  end_of(*pass);
+  auto check = eval_loader.iterate();
+  fetch(*check);
+  forward(Mode::kEval);
+  end_of(*check);
+  testing::close(epoch);
+  training.end_announced();
+  forward();  // its steps do not make a loop without a loader
+  auto own = loader.iterate();
+  fetch(*own);
+  train();
+  end_of(*own);
+  EXPECT_EQ(tree(),
+            "data_load forward:eval epoch[7](data_load batch(forward backward optimizer_step) "
+            "data_load forward:eval) forward "
+            "epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, AnnouncedTrainerEndsWhatALoopBeforeItLeftOpen) {
+  Loader loader, other;
+  auto pass = loader.iterate();  // kept alive, as a traceback does
+  fetch(*pass);
+  forward(Mode::kTrain, true);
+  Training& training = Training::of(here());
+  training.begin_announced(here());
+  const auto epoch = testing::open("epoch", {.index = 7, .flags = record::kHasIndex});
+  auto next = other.iterate();
+  fetch(*next);
+  train();
+  end_of(*next);
+  testing::close(epoch);
+  training.end_announced();
+  training.end_announced();  // once too often: the session changed in between
+  drop(std::move(pass));
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward)) "
+            "epoch[7](data_load forward backward optimizer_step)");
+}
+
+TEST_F(TrainingTree, AnnouncedTrainerInsideALoopThatGoesOn) {
+  Loader loader, other;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  forward();
+  Training& training = Training::of(here());
+  EXPECT_FALSE(training.owned(here().stack, Training::Level::kEpoch));
+  training.begin_announced(here());
+  const auto epoch = testing::open("epoch", {.index = 7, .flags = record::kHasIndex});
+  EXPECT_TRUE(training.owned(here().stack, Training::Level::kEpoch));
+  EXPECT_FALSE(training.owned(here().stack, Training::Level::kStep));
+  auto inner = other.iterate();
+  fetch(*inner);
+  train();
+  end_of(*inner);
+  testing::close(epoch);
+  training.end_announced();
+  end_of(*pass);
+  EXPECT_EQ(tree(),
+            "epoch[0](step[0](data_load forward epoch[7](data_load forward backward "
+            "optimizer_step)))");
+}
+
 }  // namespace
 }  // namespace sonde::hook

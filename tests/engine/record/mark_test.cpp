@@ -137,6 +137,29 @@ TEST_F(Mark, BelongsToTheInnermostOpenScope) {
   EXPECT_EQ(batch.mark_ids[batch.spans[1].first_mark_id + 1], batch.marks[3].id);
 }
 
+TEST_F(Mark, MayNameASpanThatIsClosed) {
+  RingTap tap;
+  const ScopeHandle first = testing::open("first");
+  ThreadState* thread = this_thread();
+  MarkValue value{.name = intern("a"), .real = 1, .span = first.sequence, .span_lists_it = true};
+  const ScopeHandle above = testing::open("above");
+  write_mark(*thread, *thread->lane, value);
+  testing::close(above);
+  testing::close(first);
+  const ScopeHandle second = testing::open("second");
+  value.span_lists_it = false;
+  write_mark(*thread, *thread->lane, value);
+  testing::close(second);
+  const model::Batch batch = tap.take();
+  ASSERT_EQ(batch.marks.size(), 2u);
+  EXPECT_EQ(batch.marks[0].span_id, tap.id_of(first.sequence));
+  EXPECT_EQ(batch.marks[1].span_id, tap.id_of(first.sequence));
+  ASSERT_EQ(batch.spans.size(), 3u);
+  EXPECT_EQ(batch.spans[0].mark_id_count, 0u);
+  EXPECT_EQ(batch.spans[1].mark_id_count, 1u);
+  EXPECT_EQ(batch.spans[2].mark_id_count, 0u);
+}
+
 TEST_F(Mark, OutsideAnyScopeHasNoSpan) {
   EXPECT_FALSE(only({.name = intern("free"), .real = 1}).span_id);
 }

@@ -1,0 +1,300 @@
+"""Runs of Keras as a user has them; what is expected of them says test_hooks_tensorflow.py."""
+
+import threading
+
+import cirron as ci
+from keras_child import BACKEND, Callback, X, Y, fit, keras, make_model, marks, run, tree
+from spool_files import Spool
+from trees import spans
+
+
+@run
+def tree_of_a_fit():
+    history = fit(make_model(run_eagerly=False), epochs=2, validation_data=(X, Y)).history
+    batches, epochs = spans("batch"), spans("epoch")
+    return {
+        "tree": tree(),
+        "whole": tree(whole=True),
+        "history": history,
+        "epoch_marks": [marks(span) for span in epochs],
+        "batch_marks": [marks(span) for span in batches],
+        "validation_marks": [marks(span) for span in spans("validation")],
+    }
+
+
+@run
+def metrics_of_every_batch():
+    """What a callback on the training thread sees is what is on record."""
+    seen = []
+    model = make_model(metrics=["mae"])
+    fit(
+        model,
+        epochs=2,
+        callbacks=[Callback(on_train_batch_end=lambda self, number, logs: seen.append(logs))],
+    )
+    return {"seen": seen, "marks": [marks(span) for span in spans("batch")]}
+
+
+@run
+def on_disk():
+    """Marks that come after their span was written still name it."""
+    ci.shutdown()
+    ci.profile(output="spool", flush_interval=0.05)
+    fit(epochs=3, batch_size=1)
+    ci.shutdown()
+    spool = Spool(".cirron/spool")
+    return [[mark["name"] for mark in spool.marks_of(span)] for span in spool.named("batch")]
+
+
+@run
+def numbering():
+    model = make_model()
+    fit(model, epochs=5, initial_epoch=3)
+    return tree()
+
+
+@run
+def early_stop():
+    def stop(callback, number, logs):
+        callback.model.stop_training = True
+
+    fit(epochs=5, callbacks=[Callback(on_train_batch_end=stop)], batch_size=1)
+    return tree()
+
+
+@run
+def forms_of_callbacks():
+    """Every way to hand them over; how often they were called, and whether they are unchanged."""
+    results = {}
+    for form in ("none", "single", "list", "tuple", "positional", "callback_list"):
+        called = []
+        one = Callback(on_epoch_end=lambda self, number, logs, called=called: called.append(number))
+        given = {
+            "none": None,
+            "single": one,
+            "tuple": (one,),
+            "callback_list": keras.callbacks.CallbackList([one], add_history=True),
+        }.get(form, [one])
+        inner = given.callbacks if form == "callback_list" else given
+        before = list(inner) if isinstance(inner, list | tuple) else inner
+        model = make_model()
+        if form == "callback_list":
+            given.set_model(model)
+        if form == "positional":
+            model.fit(X, Y, 3, 1, 0, given)
+        else:
+            fit(model, callbacks=given)
+        same = list(inner) == before if isinstance(inner, list | tuple) else inner is before
+        if form == "callback_list":
+            same = same and given.callbacks is inner
+        results[form] = [len(called), same]
+    return {"results": results, "tree": tree()}
+
+
+@run
+def callback_list_while_it_runs():
+    seen = []
+    given = [Callback(on_epoch_end=lambda self, number, logs: seen.append(len(given)))]
+    fit(callbacks=given)
+    return seen
+
+
+@run
+def wrong_arguments():
+    try:
+        make_model().fit(X, Y, colour="red")
+    except TypeError as error:
+        return {"error": "colour" in str(error), "tree": tree()}
+
+
+@run
+def two_models():
+    first, second = make_model(), make_model()
+    first.predict(X, verbose=0)  # leaves it in evaluation mode
+    fit(second)
+    fit(first)
+    return tree()
+
+
+@run
+def subclasses():
+    class Doubled(keras.Sequential):
+        def fit(self, *args, **kwargs):
+            return super().fit(*args, **kwargs)
+
+        def evaluate(self, *args, **kwargs):
+            return super().evaluate(*args, **kwargs)
+
+    fit(make_model(Doubled), validation_data=(X, Y))
+    inputs = keras.Input((4,))
+    functional = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    functional.compile("sgd", "mse")
+    fit(functional)
+    return tree()
+
+
+@run
+def evaluate_and_predict():
+    model = make_model()
+    value = model.evaluate(X, Y, verbose=0)
+    shape = model.predict(X, verbose=0).shape
+    return {
+        "tree": tree(),
+        "whole": tree(whole=True),
+        "value": value,
+        "shape": list(shape),
+        "marks": [marks(span) for span in spans("validation")],
+    }
+
+
+@run
+def from_a_callback():
+    """What a user's callback starts lies inside of what it was called in."""
+    model, other = make_model(), make_model()
+
+    def evaluate(callback, number, logs):
+        model.evaluate(X, Y, verbose=0, batch_size=6)
+
+    def train_the_other(callback, number, logs):
+        fit(other)
+
+    def predict(callback, number, logs):
+        model.predict(X, verbose=0)
+
+    event = "on_epoch_end" if BACKEND == "jax" else "on_train_batch_end"  # what Keras can do
+    fit(model, callbacks=[Callback(**{event: evaluate})])
+    fit(model, callbacks=[Callback(on_epoch_begin=predict)])
+    fit(model, callbacks=[Callback(on_epoch_end=train_the_other)])
+    return {"tree": tree(), "marks": [list(marks(span)) for span in spans("validation")]}
+
+
+@run
+def single_batches():
+    model = make_model()
+    values = [
+        float(model.train_on_batch(X, Y)),
+        float(model.test_on_batch(X, Y)),
+        float(model.predict_on_batch(X)[0, 0]),
+    ]
+    fit(model)
+    return {"values": len(values), "tree": tree()}
+
+
+@run
+def several_steps_per_execution():
+    try:
+        fit(make_model(steps_per_execution=2), batch_size=1)
+    except ValueError:  # torch has no such thing
+        return "refused " + tree()
+    return tree()
+
+
+@run
+def data_of_unknown_length():
+    def batches():
+        for _ in range(2):
+            yield X, Y
+
+    model = make_model()
+    model.fit(batches(), epochs=1, verbose=0)
+    return {"tree": tree(), "marks": [len(span["marks"]) for span in spans("batch")]}
+
+
+@run
+def scopes_of_the_user():
+    model = make_model()
+    with ci.scope("experiment"):
+        fit(model)
+    for _ in ci.epochs(range(2)):
+        fit(model)
+    for _ in ci.batches(range(1)):
+        fit(model)
+    with ci.scope("validation"):
+        model.evaluate(X, Y, verbose=0)
+    return {
+        "tree": tree(),
+        "epoch": list(marks(spans("epoch")[1])),
+        "validation": list(marks(spans("validation")[0])),
+    }
+
+
+@run
+def scopes_in_callbacks():
+    scope = ci.scope("mine")
+    fit(
+        callbacks=[
+            Callback(
+                on_epoch_begin=lambda self, number, logs: scope.__enter__(),
+                on_epoch_end=lambda self, number, logs: scope.__exit__(None, None, None),
+                on_train_batch_end=lambda self, number, logs: ci.mark("of_the_user", number),
+            )
+        ],
+        batch_size=6,
+    )
+    return {"tree": tree(), "mark": "of_the_user" in marks(spans("batch")[0])}
+
+
+@run
+def scope_left_open_in_a_callback():
+    scope = ci.scope("left")
+    fit(callbacks=[Callback(on_epoch_begin=lambda self, number, logs: scope.__enter__())])
+    with ci.scope("after"):
+        pass
+    return tree()
+
+
+@run
+def threads_of_keras():
+    """The callbacks of a batch may run on another thread, long after it."""
+    threads, in_time = [], []
+    second_began = threading.Event()
+
+    def begin(callback, number, logs):
+        if number == 1:
+            second_began.set()
+
+    def end(callback, number, logs):
+        threads.append(threading.get_ident())
+        if number == 0 and BACKEND != "tensorflow":
+            in_time.append(second_began.wait(20))
+
+    note = Callback(async_safe=True, on_train_batch_begin=begin, on_train_batch_end=end)
+    fit(make_model(run_eagerly=False), epochs=2, callbacks=[note], batch_size=1)
+    return {
+        "elsewhere": threading.get_ident() not in threads,
+        "in_time": all(in_time),
+        "tree": tree(),
+        "marks": [list(marks(span)) for span in spans("batch")],
+    }
+
+
+@run
+def reads_of_tensors():
+    """How often Keras reads a tensor for its logs, with the hook and without."""
+    from keras.src import backend
+
+    counts = []
+    original = backend.convert_to_numpy
+
+    def counted(value, *args, **kwargs):
+        counts[-1] += 1
+        return original(value, *args, **kwargs)
+
+    backend.convert_to_numpy = counted
+    try:
+        for hooked in (True, False):
+            if not hooked:
+                ci.shutdown()
+            counts.append(0)
+            fit(make_model(run_eagerly=False), epochs=2, validation_data=(X, Y))
+    finally:
+        backend.convert_to_numpy = original
+    return counts
+
+
+@run
+def another_thread():
+    thread = threading.Thread(target=fit)
+    thread.start()
+    thread.join()
+    return tree()
