@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/hook/level.h"
+#include "engine/hook/names.h"
 
 namespace sonde::hook {
 
@@ -13,30 +14,6 @@ using record::ScopeHandle;
 using record::ThreadState;
 
 namespace {
-
-// Interned once; the table outlives everything.
-struct Names {
-  std::uint32_t epoch, step, batch, validation, peek, data_load, forward, backward, optimizer_step;
-  std::uint32_t train_mode, eval_mode;  // attributes
-
-  void intern() {
-    epoch = record::intern("epoch");
-    step = record::intern("step");
-    batch = record::intern("batch");
-    validation = record::intern("validation");
-    peek = record::intern("peek");
-    data_load = record::intern("data_load");
-    forward = record::intern("forward");
-    backward = record::intern("backward");
-    optimizer_step = record::intern("optimizer_step");
-    train_mode = record::intern(R"("mode":"train")");
-    eval_mode = record::intern(R"("mode":"eval")");
-  }
-};
-
-Names g_names;
-
-const Names& names() { return g_names; }
 
 std::uint32_t g_session = 1;
 std::uint32_t g_steps_per_epoch = 1000;
@@ -65,7 +42,7 @@ Training& Training::of(Here here) noexcept {
 }
 
 void Training::begin_tenancy(Here here) noexcept {
-  if (names().epoch == 0) g_names.intern();
+  intern_names();
   for (Pass* pass : known_) pass->training_ = nullptr;
   *this = Training();
   stack_ = &here.stack;
