@@ -1,4 +1,5 @@
 // The part of a training that a trainer tells: that it runs, how much of it, what its closures are.
+#include "engine/hook/names.h"
 #include "engine/hook/training.h"
 
 namespace sonde::hook {
@@ -34,6 +35,31 @@ void Training::begin_announced(Here here) noexcept {
 
 void Training::end_announced() noexcept {
   if (announced_ > 0) --announced_;
+}
+
+void Training::begin_step(Here here, std::int64_t index) noexcept {
+  const Moment now;
+  settle_as_training(here, now);  // also when a frozen model is going to run first
+  if (taken(here.stack, Level::kStep)) return;
+  if (record::is_open(step_) && !step_done_) {
+    record::relabel_scope(step_, names().step, index);
+    return;
+  }
+  if (record::is_open(step_)) {
+    if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
+    close_step(here.thread, now);
+  }
+  open_step(here, index, now);
+}
+
+void Training::end_step(Here here) noexcept {
+  confirm(here.thread);
+  if (!record::is_open(step_) || step_.stack != &here.stack) return;
+  const Moment now;
+  optimizer_closure_ = false;
+  close_stale_optimizer(here.thread, now);
+  step_done_ = true;
+  if (record::is_innermost(step_)) close_step(here.thread, now);
 }
 
 }  // namespace sonde::hook

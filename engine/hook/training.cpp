@@ -451,31 +451,6 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   step_done_ = false;
 }
 
-void Training::begin_step(Here here, std::int64_t index) noexcept {
-  const Moment now;
-  settle_as_training(here, now);  // also when a frozen model is going to run first
-  if (taken(here.stack, Level::kStep)) return;
-  if (record::is_open(step_) && !step_done_) {
-    record::relabel_scope(step_, names().step, index);
-    return;
-  }
-  if (record::is_open(step_)) {
-    if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
-    close_step(here.thread, now);
-  }
-  open_step(here, index, now);
-}
-
-void Training::end_step(Here here) noexcept {
-  confirm(here.thread);
-  if (!record::is_open(step_) || step_.stack != &here.stack) return;
-  const Moment now;
-  optimizer_closure_ = false;
-  close_stale_optimizer(here.thread, now);
-  step_done_ = true;
-  if (record::is_innermost(step_)) close_step(here.thread, now);
-}
-
 // -- without a loader --
 
 // No loader has been seen on this stack: an optimizer step is the only sign of a step, and a number
