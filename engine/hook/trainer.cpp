@@ -11,17 +11,16 @@ void Training::begin_trainer(Here here) noexcept {
 
 void Training::end_trainer() noexcept {
   if (trainers_ > 0) --trainers_;
-  closure_apart_ = false;
 }
 
 void Training::end_closure(Here here) noexcept {
-  if (closure_apart_ && !record::is_open(optimizer_)) open_optimizer(here, false, Moment());
+  if (optimizer_.apart && !record::is_open(optimizer_.scope)) open_optimizer(here, Moment());
 }
 
 // What a loop before it has left open ends here, not around the trainer's epochs.
 void Training::begin_announced(Here here) noexcept {
   const Moment now;
-  close_stale_optimizer(here.thread, now);
+  close_stale_optimizers(here.thread, now);
   confirm(here.thread);
   const auto over = [](const Pass* pass) { return pass != nullptr && pass->failed_; };
   if ((step_done_ || over(innermost())) && record::is_open(step_) && record::is_innermost(step_))
@@ -56,8 +55,7 @@ void Training::end_step(Here here) noexcept {
   confirm(here.thread);
   if (!record::is_open(step_) || step_.stack != &here.stack) return;
   const Moment now;
-  optimizer_closure_ = false;
-  close_stale_optimizer(here.thread, now);
+  close_stale_optimizers(here.thread, now);
   step_done_ = true;
   if (record::is_innermost(step_)) close_step(here.thread, now);
 }

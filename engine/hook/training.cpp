@@ -51,6 +51,8 @@ void Training::begin_tenancy(Here here) noexcept {
   generation_ = here.thread.generation;
 }
 
+bool Training::of_this_session() const noexcept { return session_ == g_session; }
+
 void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
   ++g_session;
   g_steps_per_epoch = std::max<std::uint32_t>(1, steps_per_epoch);
@@ -148,220 +150,17 @@ bool Training::cancel_step() {
   return true;
 }
 
-// -- passes --
-
-// A pass that saw an epoch's owner, or another epoch of ours, feeds that one; what looks like
-// validation gets a scope of its own in there.
-void Training::begin_pass(Here here, Pass& pass, bool looks_like_eval, const Moment& now) {
-  pass.training_ = this;
-  pass.failed_ = pass.saw_train_ = pass.saw_eval_ = false;
-  pass.fetches_ = 0;
-  // What is open from before is none of a trainer's business.
-  const bool announced = announced_ > 0;
-  if (!loader_seen_ && !announced) {
-    loader_seen_ = true;
-    end_fallback(here.thread, now);
-  }
-  // A batch looked at, and then another iterator: the first one was a peek. (Iterators made before
-  // the first fetch are companions, as in zip.)
-  if (held_ != nullptr && pass.made_at_ >= held_at_) drop_peek(here.thread);
-  confirm(here.thread);
-  while (Pass* outer = announced ? nullptr : innermost()) {
-    const bool over = !record::is_open(outer->scope_) || outer->source_ == pass.source_ ||
-                      outer->failed_ ||
-                      (outer->fetches_ == 1 && !outer->saw_train_ && !outer->saw_eval_ &&
-                       pass.made_at_ >= held_at_ && outer == last_);
-    if (!over) break;
-    finish(here.thread, *outer, now);
-  }
-  if (taken(here.stack, Level::kValidation)) {
-    pass.role_ = Pass::Role::kMember;
-    pass.eval_ = true;
-  } else if (taken(here.stack, Level::kEpoch) || innermost() != nullptr) {
-    pass.nested_ = true;
-    pass.eval_ = looks_like_eval;
-    if (looks_like_eval) {
-      own(here, pass, true, now);
-    } else {
-      pass.role_ = Pass::Role::kMember;
-    }
-  } else {
-    pass.nested_ = false;
-    own(here, pass, looks_like_eval, now);
-  }
-  known_.push_back(&pass);
-}
-
-void Training::own(Here here, Pass& pass, bool eval, const Moment& now) {
-  pass.role_ = Pass::Role::kOwner;
-  pass.eval_ = eval;
-  record::ScopeStart start;
-  start.name = eval ? names().validation : names().epoch;
-  if (!eval) {
-    start.index = next_epoch_;
-    start.flags = record::kHasIndex;
-  }
-  // From where the iterator was asked for (workers are started there), unless something else came
-  // between.
-  if (pass.made_at_ == here.thread.lane->next_sequence) start.start_ns = pass.made_ns_;
-  pass.scope_ = open(here, start, now);
-  owners_.push_back(&pass);
-}
-
-// What the pass is called, from what it has seen so far.
-void Training::label(Pass& pass) {
-  if (pass.role_ != Pass::Role::kOwner) return;
-  if (pass.saw_train_ && !pass.nested_) {
-    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
-  } else if (pass.saw_train_) {
-    record::relabel_scope(pass.scope_, names().epoch, record::kNoIndex);
-  } else if (pass.saw_eval_) {
-    record::relabel_scope(pass.scope_, names().validation, record::kNoIndex);
-  }
-}
-
-void Training::forget(Pass& pass) {
-  std::erase(known_, &pass);
-  std::erase(owners_, &pass);
-  if (last_ == &pass) last_ = nullptr;
-  if (step_pass_ == &pass) step_pass_ = nullptr;
-  if (held_ == &pass) held_ = nullptr;
-  pass.role_ = Pass::Role::kNone;
-  pass.training_ = nullptr;
-  pass.scope_ = {};
-}
-
-void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
-  if (held_ == &pass) confirm(thread);
-  if (pass.role_ == Pass::Role::kOwner && pass.scope_) {
-    const bool open = record::is_open(pass.scope_);
-    if (open && record::is_open(step_) && step_.stack == pass.scope_.stack &&
-        step_.slot > pass.scope_.slot)
-      close_step(thread, now);
-    const bool looked_only = pass.fetches_ <= 1 && !pass.saw_train_ && !pass.saw_eval_;
-    const bool epoch = !pass.nested_ && (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
-    if (looked_only) {
-      record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
-    } else if (epoch) {
-      ++next_epoch_;
-    }
-    close(thread, pass.scope_, now);
-  } else {
-    end_own_step(thread, pass, now);
-  }
-  forget(pass);
-}
-
-void Training::end_pass(ThreadState* thread, Pass& pass) noexcept {
-  Training* training = pass.training_;
-  if (training == nullptr || thread == nullptr || training->generation_ != thread->generation ||
-      training->session_ != g_session) {
-    if (training != nullptr) training->forget(pass);
-    return;
-  }
-  // One batch and nothing done with it: that was a look, not an epoch.
-  if (training->held_ == &pass && pass.fetches_ == 1 && training->drop_peek(*thread)) return;
-  training->finish(*thread, pass, Moment());
-}
-
-// -- the first data_load of a pass --
-
-void Training::hold(ThreadState& thread, Pass& pass, const Moment& now) {
-  const OpenScope& scope = pass.load_.stack->stack[pass.load_.slot];
-  held_load_ = {.sequence = scope.sequence,
-                .parent = scope.parent,
-                .start_ns = scope.start_ns,
-                .end_ns = now.ns,
-                .aux = scope.aux,
-                .name = scope.name,
-                .flags = scope.flags.load(std::memory_order_relaxed)};
-  if (!record::cancel_scope(pass.load_)) return;  // not the innermost: somebody leaves scopes open
-  pass.load_ = {};
-  if ((held_load_.flags & record::kHasGpu) != 0) held_load_.aux |= std::uint64_t{now.event()} << 32;
-  held_ = &pass;
-  held_at_ = thread.lane->next_sequence;
-}
-
-void Training::confirm(ThreadState& thread) {
-  if (held_ == nullptr) return;
-  held_ = nullptr;
-  record::write_span(thread, held_load_);
-}
-
-// Nothing was recorded on this thread since the fetch that is held: its scopes have no children.
-bool Training::untouched(const ThreadState& thread) const {
-  return thread.lane->next_sequence == held_at_;
-}
-
-// Takes the scopes of a pass back that was only looked into; the fetch itself stays.
-bool Training::drop_peek(ThreadState& thread) {
-  Pass& pass = *held_;
-  const bool owner = pass.role_ == Pass::Role::kOwner;
-  if (!untouched(thread)) return false;
-  if (pass.fresh_step_ && !cancel_step()) return false;
-  if (owner && !cancel(pass.scope_)) return false;
-  if (owner || pass.fresh_step_) held_load_.parent = record::current_parent(*stack_);
-  confirm(thread);
-  forget(pass);
-  return true;
-}
-
-// The first thing done with the first batch is a forward in evaluation mode.
-void Training::turn_into_validation(Here here) {
-  Pass& pass = *held_;
-  if (pass.eval_ || !untouched(here.thread) || !pass.fresh_step_ || !cancel_step()) return;
-  pass.eval_ = true;
-  if (pass.role_ == Pass::Role::kMember) {
-    record::ScopeStart start;
-    start.name = names().validation;
-    start.start_ns = held_load_.start_ns;
-    pass.scope_ = record::open_scope(here.thread, here.stack, start);
-    pass.role_ = Pass::Role::kOwner;
-    owners_.push_back(&pass);
-  }
-  held_load_.parent = record::current_parent(here.stack);
-}
-
-// It looked like validation (the model was left in evaluation mode by the last one), and is none:
-// the first batch gets its step after all.
-void Training::turn_into_training(Here here, const Moment& now) {
-  Pass& pass = *held_;
-  if (!pass.eval_ || pass.role_ != Pass::Role::kOwner || !untouched(here.thread)) return;
-  if (pass.nested_) {
-    if (!cancel(pass.scope_)) return;
-    std::erase(owners_, &pass);
-    pass.role_ = Pass::Role::kMember;
-  }
-  pass.eval_ = false;
-  pass.saw_train_ = true;
-  label(pass);
-  if (!record::is_open(step_) && !taken(here.stack, Level::kStep)) {
-    open_step(here, -1, now);
-    step_pass_ = &pass;
-    if (step_) here.stack.stack[step_.slot].start_ns = held_load_.start_ns;
-  }
-  held_load_.parent = record::current_parent(here.stack);
-}
-
-void Training::settle_as_training(Here here, const Moment& now) {
-  if (held_ != nullptr) turn_into_training(here, now);
-  confirm(here.thread);
-  note(Mode::kTrain);
-}
-
 // -- fetching --
 
-void Training::begin_fetch(Here here, Pass& pass, bool looks_like_eval) noexcept {
+void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  optimizer_closure_ =
-      false;  // nobody fetches in a closure: an optimizer that is still open raised
-  close_stale_optimizer(here.thread, now);
+  close_stale_optimizers(here.thread, now);
   if (pass.training_ != nullptr && pass.training_ != this) end_pass(&here.thread, pass);
   if (pass.training_ == nullptr) {
     pass.role_ = Pass::Role::kNone;
-    begin_pass(here, pass, looks_like_eval, now);
+    begin_pass(here, pass, hint, now);
   } else {
     confirm(here.thread);
     if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) {
@@ -509,7 +308,7 @@ void Training::note_failure() {
 
 ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) noexcept {
   const Moment now;
-  close_stale_optimizer(here.thread, now);
+  pause_optimizer(here.thread, now);
   if (mode == Mode::kTrain) {
     settle_as_training(here, now);
   } else {
@@ -517,7 +316,7 @@ ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) n
     confirm(here.thread);
     note(mode);
   }
-  if (!loader_seen_ && mode == Mode::kTrain && !optimizer_) step_without_loader(here, now);
+  if (!loader_seen_ && mode == Mode::kTrain && !optimizing()) step_without_loader(here, now);
   record::ScopeStart start;
   start.name = names().forward;
   start.static_attrs = mode == Mode::kTrain ? names().train_mode : names().eval_mode;
@@ -526,7 +325,7 @@ ScopeHandle Training::begin_forward(Here here, Mode mode, bool another_trains) n
 
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
-  close_stale_optimizer(here.thread, now);
+  pause_optimizer(here.thread, now);
   settle_as_training(here, now);
   record::ScopeStart start;
   start.name = names().backward;
@@ -539,38 +338,56 @@ void Training::end(Here here, const ScopeHandle& scope, bool failed) noexcept {
   if (mine) close(here.thread, mine, Moment());
 }
 
-void Training::begin_optimizer(Here here, bool has_closure) noexcept {
+std::uint64_t Training::begin_optimizer(Here here, bool has_closure) noexcept {
+  static std::uint64_t serial = 0;
   const Moment now;
-  if (record::is_open(optimizer_)) {
-    if (optimizer_closure_) return;  // one optimizer inside another's closure
-    close_stale_optimizer(here.thread, now);
-  }
   settle_as_training(here, now);
-  closure_apart_ = has_closure && trainers_ > 0;
-  if (!closure_apart_) open_optimizer(here, has_closure, now);
+  if (has_closure && !optimizing() && !loader_seen_) step_without_loader(here, now);
+  if (optimizing()) outer_optimizers_.push_back(optimizer_);
+  optimizer_ = {.serial = ++serial, .closure = has_closure, .apart = has_closure && trainers_ > 0};
+  if (!optimizer_.apart) open_optimizer(here, now);
+  return optimizer_.serial;
 }
 
-void Training::open_optimizer(Here here, bool has_closure, const Moment& now) {
+void Training::open_optimizer(Here here, const Moment& now) {
   record::ScopeStart start;
   start.name = names().optimizer_step;
-  optimizer_ = open(here, start, now);
-  optimizer_closure_ = has_closure;
+  optimizer_.scope = open(here, start, now);
 }
 
-void Training::end_optimizer(Here here) noexcept {
-  close(here.thread, optimizer_, Moment());
-  closure_apart_ = false;
+// It runs its closure once more: that stands beside its spans.
+void Training::pause_optimizer(ThreadState& thread, const Moment& now) {
+  if (optimizer_.apart) close(thread, optimizer_.scope, now);
+}
+
+void Training::drop_optimizer(ThreadState& thread, const Moment& now) {
+  close(thread, optimizer_.scope, now);
+  optimizer_ = {};
+  if (outer_optimizers_.empty()) return;
+  optimizer_ = outer_optimizers_.back();
+  outer_optimizers_.pop_back();
+}
+
+void Training::end_optimizer(Here here, std::uint64_t serial, bool completed) noexcept {
+  const auto known = [&](const Optimizer& one) { return one.serial == serial; };
+  if (!known(optimizer_) && std::none_of(outer_optimizers_.begin(), outer_optimizers_.end(), known))
+    return;  // a fetch has shown that it is over
+  const Moment now;
+  while (!known(optimizer_)) drop_optimizer(here.thread, now);
+  drop_optimizer(here.thread, now);
+  if (!completed) return note_failure();
+  if (optimizing()) return;  // one that is part of another
   step_done_ = true;
   if (announced_ > 0) return;  // no sign of a loop of the program's own
   ++optimizer_steps_;
   ++steps_in_epoch_;
 }
 
-// Its end was never announced: the optimizer raised. Only a closure runs a model inside it.
-void Training::close_stale_optimizer(ThreadState& thread, const Moment& now) {
-  if (!optimizer_ || optimizer_closure_) return;
-  close(thread, optimizer_, now);
-  if (!closure_apart_) note_failure();  // otherwise it only runs its closure once more
+// Nobody fetches in there: their end was never announced, although they are over.
+void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {
+  if (!optimizing()) return;
+  while (optimizing()) drop_optimizer(thread, now);
+  note_failure();
 }
 
 }  // namespace sonde::hook

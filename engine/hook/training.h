@@ -23,6 +23,8 @@ namespace sonde::hook {
 
 enum class Mode : std::uint8_t { kTrain, kEval };
 enum class Fetched : std::uint8_t { kItem, kEnd, kError };
+// What speaks for a pass being an evaluation, before anything is done with its batches.
+enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
 
 // The stack that runs right now, and the thread that runs it.
 struct Here {
@@ -76,6 +78,8 @@ class Pass {
   record::ScopeHandle scope_;
   record::ScopeHandle load_;  // the fetch under way
   std::uint64_t fetches_ = 0;
+  std::uint64_t first_at_ = 0;       // sequence that was next when the first fetch began
+  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
   Role role_ = Role::kNone;
   bool nested_ = false;      // inside an epoch
   bool eval_ = false;        // as far as is known: no steps are wanted
@@ -83,6 +87,7 @@ class Pass {
   bool saw_eval_ = false;    // a forward in evaluation mode
   bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
   bool fresh_step_ = false;  // the fetch under way opened the step
+  bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
 };
 
 class Training {
@@ -98,7 +103,7 @@ class Training {
   static void settle_all(record::ThreadState& thread) noexcept;
 
   // -- a loader --
-  void begin_fetch(Here here, Pass& pass, bool looks_like_eval) noexcept;
+  void begin_fetch(Here here, Pass& pass, Hint hint) noexcept;
   void end_fetch(Here here, Pass& pass, Fetched outcome) noexcept;
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, Pass& pass) noexcept;
@@ -112,8 +117,10 @@ class Training {
   record::ScopeHandle begin_forward(Here here, Mode mode, bool another_trains = false) noexcept;
   record::ScopeHandle begin_backward(Here here) noexcept;
   void end(Here here, const record::ScopeHandle& scope, bool failed) noexcept;
-  void begin_optimizer(Here here, bool has_closure) noexcept;
-  void end_optimizer(Here here) noexcept;
+  // Optimizers may run inside each other. The number is for end_optimizer, which also hears of one
+  // that raised.
+  std::uint64_t begin_optimizer(Here here, bool has_closure) noexcept;
+  void end_optimizer(Here here, std::uint64_t serial, bool completed) noexcept;
   // A step that was meant to be taken and was not (mixed precision skips some) is over all the
   // same.
   void step_over() noexcept { step_done_ = true; }
@@ -145,13 +152,16 @@ class Training {
   friend class Pass;
 
   void begin_tenancy(Here here) noexcept;
+  bool of_this_session() const noexcept;
   // Is that level somebody else's?
   bool taken(const record::Lane& stack, Level level) const noexcept;
   static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
   static void close(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
   static bool cancel(record::ScopeHandle& scope);
 
-  void begin_pass(Here here, Pass& pass, bool looks_like_eval, const Moment& now);
+  void begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
+  bool is_over(const Pass& outer, const Pass& next, bool next_evaluates) const;
+  bool trained_before(const void* source) const;
   void own(Here here, Pass& pass, bool eval, const Moment& now);
   void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   void forget(Pass& pass);
@@ -173,8 +183,17 @@ class Training {
   void turn_into_training(Here here, const Moment& now);
   void settle_as_training(Here here, const Moment& now);
 
-  void open_optimizer(Here here, bool has_closure, const Moment& now);
-  void close_stale_optimizer(record::ThreadState& thread, const Moment& now);
+  struct Optimizer {
+    record::ScopeHandle scope;
+    std::uint64_t serial = 0;  // 0: none
+    bool closure = false;
+    bool apart = false;  // its span waits for the end of its closure
+  };
+  bool optimizing() const noexcept { return optimizer_.serial != 0; }
+  void open_optimizer(Here here, const Moment& now);
+  void pause_optimizer(record::ThreadState& thread, const Moment& now);
+  void drop_optimizer(record::ThreadState& thread, const Moment& now);
+  void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
   void step_without_loader(Here here, const Moment& now);
   void end_fallback(record::ThreadState& thread, const Moment& now);
@@ -186,9 +205,13 @@ class Training {
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
 
-  std::vector<Pass*> owners_;  // passes with a scope, the outermost first
-  std::vector<Pass*> known_;   // all that have begun
-  Pass* last_ = nullptr;       // fetched last
+  std::vector<Pass*> owners_;         // passes with a scope, the outermost first
+  std::vector<Pass*> known_;          // all that have begun
+  Pass* last_ = nullptr;              // fetched last
+  std::vector<const void*> trained_;  // loaders whose last pass trained, the newest at the end
+  // A pass that has fed another's epoch and ended, while that other fetched nothing.
+  const void* fed_by_ = nullptr;
+  std::uint64_t fed_scope_ = 0, fed_fetches_ = 0;
 
   // The first data_load of a pass waits here until it is clear what the pass is.
   Pass* held_ = nullptr;
@@ -201,9 +224,8 @@ class Training {
   std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
 
-  record::ScopeHandle optimizer_;
-  bool optimizer_closure_ = false;
-  bool closure_apart_ = false;  // an optimizer runs whose span waits for the end of its closure
+  Optimizer optimizer_;  // the innermost
+  std::vector<Optimizer> outer_optimizers_;
 
   // Without a loader.
   bool loader_seen_ = false;

@@ -389,6 +389,7 @@ Lane* Journal::take_lane(LaneState state, std::uint64_t inherited_parent) noexce
   taken.thread_id = static_cast<std::uint64_t>(::pthread_self());
   taken.os_thread_id = static_cast<std::uint64_t>(::syscall(SYS_gettid));
   taken.inherited_parent = inherited_parent;
+  taken.inherited_session = __atomic_load_n(&header().session.sequence, __ATOMIC_RELAXED);
   ++taken.tenancy;
   taken.state.store(state, std::memory_order_release);
   return &taken;

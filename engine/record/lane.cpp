@@ -89,7 +89,7 @@ std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
     const OpenScope& scope = stack.stack[--depth];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0) return scope.sequence;
   }
-  return stack.inherited_parent != 0 ? stack.inherited_parent : session_sequence();
+  return parent_of_stack(stack);
 }
 
 std::byte* next_block(Lane& lane) noexcept {

@@ -32,6 +32,12 @@ inline std::uint64_t session_sequence() noexcept {
   return __atomic_load_n(&reinterpret_cast<const Header*>(g_base)->session.sequence,
                          __ATOMIC_RELAXED);
 }
+// Of a stack with nothing open: where a task was made, while that session lasts, else the session.
+inline std::uint64_t parent_of_stack(const Lane& stack) noexcept {
+  const std::uint64_t session = session_sequence();
+  return stack.inherited_parent != 0 && stack.inherited_session == session ? stack.inherited_parent
+                                                                           : session;
+}
 std::byte* next_block(Lane& lane) noexcept;
 }  // namespace detail
 
@@ -76,8 +82,7 @@ inline std::uint64_t current_parent(const Lane& stack) noexcept {
       return top.sequence;
     return detail::parent_below(stack, depth - 1);
   }
-  if (stack.inherited_parent != 0) return stack.inherited_parent;
-  return detail::session_sequence();
+  return detail::parent_of_stack(stack);
 }
 
 // A stack of its own for an asyncio task; records go to the ring of the thread that runs it.

@@ -196,7 +196,8 @@ struct Lane {
   std::uint64_t os_thread_id;
   std::uint64_t inherited_parent;         // task lanes: scope that was open where the task was made
   std::atomic<std::uint64_t> lost_depth;  // scopes beyond kMaxDepth
-  std::uint64_t reserved2[3];
+  std::uint64_t inherited_session;        // session that scope belongs to
+  std::uint64_t reserved2[2];
 
   OpenScope stack[kMaxDepth];
   char arena[kLaneArenaBytes];  // text of the open scopes, used as a stack

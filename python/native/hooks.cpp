@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "engine/hook/level.h"
@@ -72,6 +73,8 @@ void note_memory_peak(std::uint32_t event) noexcept {
   const std::uint64_t start = base::monotonic_ns();
   if (start < next_ns || g_torch.memory_stats == nullptr || g_torch.device == nullptr) return;
   const KeepError keep;
+  // Called in the middle of closing scopes: no finalizer may come in between.
+  const bool collecting = PyGC_Disable() != 0;
   const Ref device(PyObject_CallNoArgs(g_torch.device));
   const Ref stats(device ? PyObject_CallOneArg(g_torch.memory_stats, device.get()) : nullptr);
   PyObject* value = stats.get();
@@ -83,13 +86,14 @@ void note_memory_peak(std::uint32_t event) noexcept {
     if (bytes >= 0) probe::gpu_attach_peak(event, bytes);
   }
   PyErr_Clear();
+  if (collecting) PyGC_Enable();
   const std::uint64_t end = base::monotonic_ns();
   next_ns = end + 1000 * (end - start);
 }
 
 // -- modules --
 
-constexpr int kDeepest = 64;
+constexpr int kMostModules = 500;  // looked at for a parameter
 
 bool in_training_mode(PyObject* module) {
   const Ref flag(PyObject_GetAttr(module, g_training_name));
@@ -99,7 +103,8 @@ bool in_training_mode(PyObject* module) {
 
 // A module with parameters, its own or a submodule's. Something that only computes (a loss, an
 // activation) has none.
-bool has_parameters(PyObject* module, int depth = 0) {
+bool has_parameters(PyObject* module, int& budget) {
+  if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
   const Ref own(PyObject_GetAttr(module, g_parameters_name));
   if (!own) return PyErr_Clear(), false;
   PyObject *key, *value;
@@ -110,10 +115,10 @@ bool has_parameters(PyObject* module, int depth = 0) {
   }
   const Ref children(PyObject_GetAttr(module, g_modules_name));
   if (!children) return PyErr_Clear(), false;
-  if (!PyDict_Check(children.get()) || depth == kDeepest) return true;
+  if (!PyDict_Check(children.get())) return true;
   at = 0;
   while (PyDict_Next(children.get(), &at, &key, &value)) {
-    if (value != Py_None && has_parameters(value, depth + 1)) return true;
+    if (value != Py_None && has_parameters(value, budget)) return true;
   }
   return false;
 }
@@ -122,8 +127,7 @@ bool has_parameters(PyObject* module, int depth = 0) {
 class WeakModule {
  public:
   void set(PyObject* module) {
-    if (module == address_) return;
-    address_ = module;
+    if (reference_ != nullptr && PyWeakref_GetObject(reference_) == module) return;
     Py_XDECREF(reference_);
     reference_ = PyWeakref_NewRef(module, nullptr);
     if (reference_ == nullptr) PyErr_Clear();
@@ -135,19 +139,27 @@ class WeakModule {
   }
 
  private:
-  PyObject* address_ = nullptr;
   PyObject* reference_ = nullptr;
 };
 
 struct ThreadView {
   int forward_depth = 0;
   bool in_backward = false;
-  WeakModule last, last_training;
 };
+// The models that ran last, by number of the stack they ran on: stacks are reused, threads are not.
+struct LastModels {
+  WeakModule any, training;
+};
+LastModels& last_models(const record::Lane& stack) {
+  static std::vector<LastModels> all;
+  if (stack.number >= all.size()) all.resize(stack.number + 1);
+  return all[stack.number];
+}
+
 constinit thread_local ThreadView t_view __attribute__((tls_model("initial-exec")));
 
-bool another_trains(PyObject* module) {
-  const Ref other = t_view.last_training.get();
+bool another_trains(const record::Lane& stack, PyObject* module) {
+  const Ref other = last_models(stack).training.get();
   return other && other.get() != module && in_training_mode(other.get());
 }
 
@@ -179,15 +191,17 @@ PyObject* outermost_call(vectorcallfunc original, PyObject* function, PyObject* 
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || !has_parameters(module) || is_recomputation(*stack))
+  int budget = kMostModules;
+  if (stack == nullptr || !has_parameters(module, budget) || is_recomputation(*stack))
     return original(function, args, flagged, keys);
   look_for_gpu();
   const bool training = in_training_mode(module);
   const Here here{*thread, *stack};
   Training& state = Training::of(here);
-  const bool other = state.undecided() && !training && another_trains(module);
-  t_view.last.set(module);
-  if (training) t_view.last_training.set(module);
+  const bool other = state.undecided() && !training && another_trains(*stack, module);
+  LastModels& last = last_models(*stack);
+  last.any.set(module);
+  if (training) last.training.set(module);
   const record::ScopeHandle scope =
       state.begin_forward(here, training ? Mode::kTrain : Mode::kEval, other);
   stack_changed(*thread, *stack);
@@ -318,18 +332,53 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 
 // -- optimizers --
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
-PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (g_hooked.empty()) Py_RETURN_NONE;
-  const bool closure = (count > 1 && PyTuple_Check(args[1]) && PyTuple_GET_SIZE(args[1]) > 1) ||
-                       (count > 2 && PyDict_Check(args[2]) && PyDict_GET_SIZE(args[2]) > 0);
-  with_training([&](Training& training, Here here) { training.begin_optimizer(here, closure); });
-  Py_RETURN_NONE;
+// The keyword arguments of a step, in a dict that knows when it goes: with the frame that runs the
+// step, also when that raises. torch's hook after the step is not called then.
+struct StepGuard {
+  PyDictObject dict;
+  std::uint64_t serial;  // 0: the step was completed
+};
+
+void end_guarded(StepGuard* guard, bool completed) {
+  const std::uint64_t serial = std::exchange(guard->serial, 0);
+  if (serial == 0) return;
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, serial, completed); });
 }
 
-PyObject* optimizer_ends(PyObject*, PyObject* const*, Py_ssize_t) {
-  if (g_hooked.empty()) Py_RETURN_NONE;
-  with_training([](Training& training, Here here) { training.end_optimizer(here); });
+void guard_dealloc(PyObject* self) {
+  end_guarded(reinterpret_cast<StepGuard*>(self), false);
+  PyDict_Type.tp_dealloc(self);
+}
+
+PyTypeObject g_guard_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.step_arguments";
+  type.tp_basicsize = sizeof(StepGuard);
+  type.tp_dealloc = guard_dealloc;
+  type.tp_flags = Py_TPFLAGS_DEFAULT;  // what concerns cycles is dict's
+  return type;
+}();
+
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
+PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
+    Py_RETURN_NONE;
+  const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
+  const Ref guard(PyDict_Type.tp_new(&g_guard_type, nullptr, nullptr));
+  if (!guard || PyDict_Update(guard.get(), args[2]) != 0) return PyErr_Clear(), Py_NewRef(Py_None);
+  auto& serial = reinterpret_cast<StepGuard*>(guard.get())->serial;
+  serial = 0;
+  with_training(
+      [&](Training& training, Here here) { serial = training.begin_optimizer(here, closure); });
+  if (serial == 0) Py_RETURN_NONE;
+  return PyTuple_Pack(2, args[1], guard.get());
+}
+
+PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count == 3 && Py_TYPE(args[2]) == &g_guard_type)
+    end_guarded(reinterpret_cast<StepGuard*>(args[2]), true);
   Py_RETURN_NONE;
 }
 
@@ -390,13 +439,12 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-// Is this pass about to evaluate? Gradients are off, or the model is in evaluation mode.
-bool looks_like_eval(const record::Lane& stack) noexcept {
+hook::Hint evaluation_hint(const record::Lane& stack) noexcept {
   const KeepError keep;
-  if (!is_true(g_torch.is_grad_enabled, true)) return true;
-  if (hook::epochs_announced(stack)) return false;
-  const Ref module = t_view.last.get();
-  return module && !in_training_mode(module.get());
+  if (!is_true(g_torch.is_grad_enabled, true)) return hook::Hint::kGradientsOff;
+  if (hook::epochs_announced(stack)) return hook::Hint::kNone;
+  const Ref module = last_models(stack).any.get();
+  return module && !in_training_mode(module.get()) ? hook::Hint::kModelInEval : hook::Hint::kNone;
 }
 
 void look_for_gpu() noexcept {
@@ -420,18 +468,21 @@ StepClaim::~StepClaim() {
   if (training_ != nullptr) training_->claim_steps(false);
 }
 
+bool hooks_in_place() noexcept { return !g_hooked.empty(); }
+
 void settle_hooks() noexcept {
   if (record::ThreadState* thread = record::this_thread()) Training::settle_all(*thread);
 }
 
 bool add_hooks(PyObject* module) {
+  g_guard_type.tp_base = &PyDict_Type;
   g_training_name = PyUnicode_InternFromString("training");
   g_parameters_name = PyUnicode_InternFromString("_parameters");
   g_modules_name = PyUnicode_InternFromString("_modules");
   g_initialized_name = PyUnicode_InternFromString("_initialized");
   return g_training_name != nullptr && g_parameters_name != nullptr && g_modules_name != nullptr &&
          g_initialized_name != nullptr && PyType_Ready(&g_timed_type) == 0 &&
-         PyModule_AddFunctions(module, g_functions) == 0;
+         PyType_Ready(&g_guard_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
 }
 
 }  // namespace sonde::native

@@ -1,12 +1,8 @@
 // What the rest of the extension has to know of the framework hooks.
 #pragma once
 
-#include "engine/record/lane.h"
+#include "engine/hook/training.h"
 #include "python/native/python.h"
-
-namespace sonde::hook {
-class Training;
-}
 
 namespace sonde::native {
 
@@ -22,15 +18,19 @@ class StepClaim {
   hook::Training* training_ = nullptr;
 };
 
+// Are torch's hooks in place?
+bool hooks_in_place() noexcept;
+
 // What hooks have seen but not recorded yet is recorded: somebody reads, or the session ends.
 void settle_hooks() noexcept;
 
 // The GPU's clock starts when the program has begun to use the GPU, never before.
 void look_for_gpu() noexcept;
 
-// Is what comes about to evaluate? Gradients are off, or the last model is in evaluation mode. A
-// trainer that says when it evaluates may fetch before it has set the model to training again.
-bool looks_like_eval(const record::Lane& stack) noexcept;
+// What speaks for an evaluation to come: gradients are off, or the last model is in evaluation
+// mode. A trainer that says when it evaluates may fetch before it has set the model to training
+// again.
+hook::Hint evaluation_hint(const record::Lane& stack) noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);

@@ -24,10 +24,11 @@ LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIt
 PyObject* iterator_next(PyObject* object) {
   LoaderIterator* self = as_iterator(object);
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
-  if (self->pass == nullptr) return next(self->base);
+  if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
   with_training([&](Training& training, Here here) {
-    training.begin_fetch(here, *self->pass, self->pass->fresh() && looks_like_eval(here.stack));
+    training.begin_fetch(here, *self->pass,
+                         self->pass->fresh() ? evaluation_hint(here.stack) : hook::Hint::kNone);
   });
   PyObject* item = next(self->base);
   const hook::Fetched outcome =

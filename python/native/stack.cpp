@@ -12,6 +12,7 @@ namespace {
 struct StackToken {
   PyObject_HEAD struct SharedStack* stack;
   std::uint64_t innermost;
+  std::uint64_t session;  // in which that was so
 };
 
 struct SharedStack {
@@ -48,6 +49,7 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   if (token == nullptr) return false;
   token->stack = stack;
   token->innermost = innermost;
+  token->session = record::detail::session_sequence();
   ++stack->tokens;
   const Ref owned(reinterpret_cast<PyObject*>(token));
   const Ref reset(PyContextVar_Set(g_variable, owned.get()));
@@ -95,7 +97,8 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept {
     if (usable && token->stack->context == context) {
       lane = token->stack->lane;
     } else {
-      lane = new_stack(usable ? token->innermost : record::current_parent(*thread.lane), context);
+      const bool known = usable && token->session == record::detail::session_sequence();
+      lane = new_stack(known ? token->innermost : record::current_parent(*thread.lane), context);
     }
   }
   PyErr_Restore(type, value, traceback);

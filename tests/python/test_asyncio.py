@@ -286,3 +286,24 @@ def test_eager_tasks(session, spool_dir):
     spool = finished(spool_dir)
     for span in spool.named("child"):
         assert spool.path(span)[-2:] == ["parent", "child"]
+
+
+def test_next_session_in_the_same_task_has_its_spans():
+    async def main():
+        for _ in range(2):
+            ci.profile(output="none")
+            with ci.scope("work"):
+                await asyncio.sleep(0)
+                await asyncio.create_task(child())
+            shown = ci.trace(format="dict")
+            ci.shutdown()
+        return shown
+
+    async def child():
+        with ci.scope("child"):
+            pass
+
+    shown = asyncio.run(main())
+    (root,) = shown["roots"]
+    assert [span["name"] for span in root["children"]] == ["work"]
+    assert [span["name"] for span in root["children"][0]["children"]] == ["child"]

@@ -202,11 +202,14 @@ def test_peek_is_no_epoch():
 
 
 def test_peek_into_another_loader_that_stays_alive():
+    """Whether more comes from it nobody can know: the first epoch begins with it."""
     loop, other = Loop(1), make_loader(1)
     iterator = iter(other)
     next(iterator)
-    loop.epoch()
-    assert sketch() == f"data_load epoch[0]({steps(1)})"
+    for _ in range(2):
+        loop.epoch()
+    first = "step[0](data_load data_load forward backward optimizer_step)"
+    assert sketch() == f"epoch[0]({first}) epoch[1]({steps(1)})"
     del iterator
 
 
@@ -230,6 +233,38 @@ def test_endless_second_loader():
         loop.step(x, y)
     assert [span["name"] for span in spans("epoch")] == ["epoch"]
     assert [len(step["children"]) for step in spans("step")] == [5, 5, 5]
+
+
+def test_loader_zipped_with_itself():
+    loop = Loop(2)
+    for _ in range(2):
+        for (x, _), (_, y) in zip(loop.loader, loop.loader, strict=True):
+            loop.step(x, y)
+    inside = steps(2, "(data_load data_load forward backward optimizer_step)")
+    assert sketch() == f"epoch[0]({inside}) epoch[1]({inside})"
+
+
+def test_validation_before_the_first_forward():
+    loop, held_out = Loop(2), make_loader(1)
+    for i, (x, y) in enumerate(loop.loader):
+        if i == 0:
+            loop.evaluate(held_out)
+            loop.model.train()
+        loop.step(x, y)
+    check = "validation(data_load forward:eval)"
+    first = f"step[0](data_load {check} forward backward optimizer_step)"
+    assert sketch() == f"epoch[0]({first} step[1]{STEP})"
+
+
+def test_training_in_evaluation_mode():
+    loop = Loop(2)
+    loop.model.eval()
+    for _ in range(2):
+        for x, y in loop.loader:
+            loop.step(x, y)
+    step = "(data_load forward:eval backward optimizer_step)"
+    first = f"data_load forward:eval step[0](backward optimizer_step) step[1]{step}"
+    assert sketch() == f"epoch[0]({first}) epoch[1](step[0]{step} step[1]{step})"
 
 
 def test_break_ends_the_epoch():

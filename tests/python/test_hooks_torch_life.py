@@ -122,15 +122,19 @@ def test_sessions_count_from_zero():
 
 
 def test_iterator_that_outlives_its_session():
-    loop = Loop(3)
+    loop = Loop(4)
     iterator = iter(loop.loader)
     loop.step(*next(iterator))
     ci.shutdown()
     loop.step(*next(iterator))
     ci.profile(output="none", frameworks=["torch"])
+    loop.epoch()
+    with ci.scope("mine"):
+        pass
+    assert sketch() == f"epoch[0]({steps(4)}) mine"
     loop.step(*next(iterator))
-    assert list(iterator) == []
-    assert [span["name"] for span in spans("forward")] == ["forward"]
+    assert len(list(iterator)) == 1
+    assert [root["name"] for root in ci.trace(format="dict")["roots"]] == ["cirron.session"]
 
 
 def test_shutdown_in_the_middle_of_an_epoch_writes_it(spool_dir):
@@ -287,6 +291,37 @@ def test_compile_sees_no_difference(workdir):
     hooked = run_python(COMPILE, "hooked").stdout
     assert "unique_graphs" in bare
     assert hooked == bare
+
+
+COMPILED_LOOP = """
+    import sys, warnings
+    import torch
+    from torch.utils.data import DataLoader
+    from torch._dynamo.utils import counters
+    import cirron as ci
+
+    if sys.argv[1] == "hooked":
+        ci.profile(output="none", frameworks=["torch"])
+    model = torch.nn.Linear(2, 2)
+    loader = DataLoader(torch.zeros(6, 2), batch_size=2)
+
+    @torch.compile(backend="eager")
+    def total():
+        found = 0
+        for x in loader:
+            found = found + model(x).sum()
+        return found
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        total()
+    print(sum(counters["graph_break"].values()), [str(w.message)[:90] for w in said])
+"""
+
+
+def test_compiled_loop_over_a_loader(workdir):
+    bare = run_python(COMPILED_LOOP, "bare").stdout
+    assert run_python(COMPILED_LOOP, "hooked").stdout == bare
 
 
 DISTRIBUTED = """

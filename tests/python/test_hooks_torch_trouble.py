@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from contextlib import suppress
 
 import cirron as ci
 import pytest
@@ -165,6 +166,44 @@ def test_exception_in_the_optimizer():
             broken.step()
         loop.step(x, y)
     inside = "(data_load optimizer_step forward backward optimizer_step)"
+    assert sketch() == f"epoch[0]({steps(2, inside)})"
+
+
+def test_optimizer_that_raises_ends_there():
+    class Broken(torch.optim.SGD):
+        def step(self, closure=None):
+            closure() if closure else None
+            raise ValueError("broken")
+
+    loop = Loop(1)
+    broken = Broken(loop.model.parameters(), lr=0.1)
+    x = torch.zeros(2, 4)
+    for closure in (None, lambda: loop.model(x).sum().backward()):
+        with suppress(ValueError):
+            broken.step(closure)
+        with ci.scope("after"):
+            loop.model(x)
+    after = "after(forward)"
+    assert sketch() == f"optimizer_step {after} optimizer_step(forward backward) {after}"
+
+
+def test_optimizer_inside_an_optimizer():
+    class Lookahead(torch.optim.Optimizer):
+        def __init__(self, inner):
+            super().__init__(inner.param_groups, {})
+            self.inner = inner
+
+        def step(self, closure=None):
+            return self.inner.step()
+
+    loop, held_out = Loop(2), make_loader(1)
+    loop.optimizer = Lookahead(loop.optimizer)
+    for x, y in loop.loader:
+        loop.model.train()
+        loop.step(x, y)
+        loop.evaluate(held_out)
+    check = "validation(data_load forward:eval)"
+    inside = f"(data_load forward backward optimizer_step(optimizer_step) {check})"
     assert sketch() == f"epoch[0]({steps(2, inside)})"
 
 

@@ -217,7 +217,7 @@ class _Events:
     def begin_epoch(self, trainer: Any) -> None:
         self.in_epoch = True
         if not _core.level_open("epoch"):
-            self.epoch = _core.scope("epoch", trainer.current_epoch)
+            self.epoch = _core.scope("epoch", trainer.current_epoch, gpu=True)
             self.epoch.__enter__()
 
     def end_epoch(self) -> None:
@@ -241,10 +241,10 @@ class _Events:
         if self.in_epoch and not self.in_step:
             _core.step_ends()
         if trainer.sanity_checking:
-            scope = _core.scope("validation", sanity=True)
+            scope = _core.scope("validation", gpu=True, sanity=True)
         else:
             name = "test" if trainer.testing else "predict" if trainer.predicting else "validation"
-            scope = _core.scope(name)
+            scope = _core.scope(name, gpu=True)
         if scope.name == "validation" and _core.level_open("validation"):
             return None
         return _core.claim_levels(scope, True, True, True).__enter__()

@@ -106,8 +106,19 @@ def _explain_to_dynamo() -> None:
     def nothing(optimizer: object, args: object, kwargs: object) -> None:
         return None
 
-    for function in (_core.optimizer_begins, _core.optimizer_ends):
-        substitute_in_graph(function, skip_signature_check=True)(nothing)
+    def unhooked(function: object) -> bool:
+        return False
+
+    def iterated(original: Callable[[Any], Any], loader: Any) -> Any:
+        return original(loader)
+
+    for function, traced in (
+        (_core.optimizer_begins, nothing),
+        (_core.optimizer_ends, nothing),
+        (_core.hook_module_call, unhooked),
+        (_core.iterate_loader, iterated),
+    ):
+        substitute_in_graph(function, skip_signature_check=True)(traced)
 
 
 def _hook_loaders(torch: ModuleType, patches: Patches) -> None:

@@ -150,10 +150,10 @@ class Trainers:
             return None  # calls itself for each of them
         prefix = kwargs.get("metric_key_prefix", DEFAULT_PREFIX)
         attrs = {} if prefix == DEFAULT_PREFIX else {"prefix": prefix}
-        return run.begin_loop(_core.scope("validation", **attrs))
+        return run.begin_loop(_core.scope("validation", gpu=True, **attrs))
 
     def _begin_predict(self, trainer: Any, *_: Any) -> End | None:
-        scope = _core.claim_levels(_core.scope("predict"), True, True)
+        scope = _core.claim_levels(_core.scope("predict", gpu=True), True, True)
         return self.attach(trainer).begin_loop(scope)
 
     # -- the callback --
@@ -217,7 +217,7 @@ class Run:
         self._start_over()
         # Inside somebody else's step there are no steps of ours.
         steps_taken = _core.scope_open("step")
-        self._train = _core.claim_levels(_core.scope("train"), True, steps_taken)
+        self._train = _core.claim_levels(_core.scope("train", gpu=True), True, steps_taken)
         self._train.__enter__()
 
     def train_begins(self) -> None:
@@ -246,7 +246,7 @@ class Run:
         index = int(reached or 0) if self._next_epoch is None else self._next_epoch
         self._next_epoch = index + 1
         if not _core.scope_open("epoch"):
-            self._epoch = _core.scope("epoch", index)
+            self._epoch = _core.scope("epoch", index, gpu=True)
             self._epoch.__enter__()
 
     def epoch_over(self) -> None:

@@ -11,14 +11,14 @@ TEST_F(TrainingTree, ClosureOfATrainerStandsBesideTheOptimizer) {
   const auto epoch = testing::open("epoch");
   auto pass = loader.iterate();
   fetch(*pass);
-  training.begin_optimizer(here(), true);
+  const std::uint64_t running = training.begin_optimizer(here(), true);
   forward();
   backward();
   training.end_closure(here());
   forward();  // some optimizers run it again
   backward();
   training.end_closure(here());
-  training.end_optimizer(here());
+  training.end_optimizer(here(), running, true);
   training.end_closure(here());  // none under way
   end_of(*pass);
   testing::close(epoch);

@@ -141,59 +141,43 @@ TEST_F(TrainingTree, FrozenTeacherMakesNoValidation) {
   EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward:eval forward backward optimizer_step))");
 }
 
-TEST_F(TrainingTree, PeekIsNoEpoch) {
+TEST_F(TrainingTree, TrainingInEvaluationMode) {
   Loader loader;
-  auto peek = loader.iterate();
-  fetch(*peek);
-  drop(std::move(peek));
-  auto pass = loader.iterate();
-  fetch(*pass);
-  train();
-  end_of(*pass);
-  EXPECT_EQ(tree(), "data_load epoch[0](step[0](data_load forward backward optimizer_step))");
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto pass = loader.iterate();
+    for (int i = 0; i < 2; ++i) {
+      Training::of(here()).begin_fetch(here(), *pass, Hint::kModelInEval);
+      Training::of(here()).end_fetch(here(), *pass, Fetched::kItem);
+      forward(Mode::kEval);
+      backward();
+      optimize();
+    }
+    end_of(*pass);
+  }
+  const std::string step = "(data_load forward:eval backward optimizer_step)";
+  EXPECT_EQ(tree(), "epoch[0](data_load forward:eval step[0](backward optimizer_step) step[1]" +
+                        step + ") epoch[1](step[0]" + step + " step[1]" + step + ")");
 }
 
-TEST_F(TrainingTree, PeekWhoseIteratorStaysIsNoEpochEither) {
-  Loader loader, other;
-  auto peek = other.iterate();
-  fetch(*peek);
+TEST_F(TrainingTree, CaughtFailureAndValidationEndNoEpoch) {
+  Loader loader, held_out;
   auto pass = loader.iterate();
-  fetch(*pass);
-  train();
-  end_of(*pass);
-  drop(std::move(peek));
-  EXPECT_EQ(tree(), "data_load epoch[0](step[0](data_load forward backward optimizer_step))");
-}
-
-TEST_F(TrainingTree, PeekThatWasReadMeanwhile) {
-  Loader loader;
-  auto peek = loader.iterate();
-  fetch(*peek);
-  Training::settle_all(*record::this_thread());  // a flush
-  drop(std::move(peek));
-  EXPECT_EQ(tree(), "peek(step[0](data_load))");
-  auto pass = loader.iterate();
-  fetch(*pass);
-  train();
-  end_of(*pass);
-  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward backward optimizer_step))");
-}
-
-TEST_F(TrainingTree, ZippedLoadersAreOneEpoch) {
-  Loader one, two;
-  auto a = one.iterate();
-  auto b = two.iterate();
   for (int i = 0; i < 2; ++i) {
-    fetch(*a);
-    fetch(*b);
+    fetch(*pass);
+    if (i == 0) {
+      forward(Mode::kTrain, true);
+      auto check = held_out.iterate();
+      fetch(*check, Fetched::kItem, true);
+      forward(Mode::kEval);
+      end_of(*check);
+    }
     train();
   }
-  end_of(*a);
-  drop(std::move(a));
-  drop(std::move(b));
-  EXPECT_EQ(tree(),
-            "epoch[0](step[0](data_load data_load forward backward optimizer_step) "
-            "step[1](data_load data_load forward backward optimizer_step))");
+  end_of(*pass);
+  EXPECT_EQ(
+      tree(),
+      "epoch[0](step[0](data_load forward validation(data_load forward:eval) forward backward "
+      "optimizer_step) step[1](data_load forward backward optimizer_step))");
 }
 
 TEST_F(TrainingTree, AbandonedIteratorEndsItsEpoch) {
@@ -260,12 +244,12 @@ TEST_F(TrainingTree, ClosureRunsInsideTheOptimizer) {
   auto pass = loader.iterate();
   fetch(*pass);
   Training& training = Training::of(here());
-  training.begin_optimizer(here(), true);
+  const std::uint64_t running = training.begin_optimizer(here(), true);
   forward();
   backward();
   forward();
   backward();
-  training.end_optimizer(here());
+  training.end_optimizer(here(), running, true);
   end_of(*pass);
   EXPECT_EQ(tree(),
             "epoch[0](step[0](data_load optimizer_step(forward backward forward backward)))");
@@ -380,21 +364,6 @@ TEST_F(TrainingTree, LoaderEpochsAreNotCutByTheNumberOfSteps) {
   }
   end_of(*pass);
   EXPECT_EQ(tree(), "epoch[0](" + steps + ")");
-}
-
-TEST_F(TrainingTree, LoaderThatReadsFromALoaderIsOneFetch) {
-  Loader outer, inner;
-  auto pass = outer.iterate();
-  auto source = inner.iterate();
-  Training& training = Training::of(here());
-  training.begin_fetch(here(), *pass, false);
-  fetch(*source);
-  training.end_fetch(here(), *pass, Fetched::kItem);
-  train();
-  training.begin_fetch(here(), *pass, false);
-  end_of(*source);
-  training.end_fetch(here(), *pass, Fetched::kEnd);
-  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward backward optimizer_step))");
 }
 
 TEST_F(TrainingTree, ErrorWhileFetchingIsAFetch) {

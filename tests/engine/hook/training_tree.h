@@ -35,7 +35,8 @@ class Loader {
 };
 
 inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
-  Training::of(here()).begin_fetch(here(), pass, looks_like_eval);
+  Training::of(here()).begin_fetch(here(), pass,
+                                   looks_like_eval ? Hint::kGradientsOff : Hint::kNone);
   Training::of(here()).end_fetch(here(), pass, outcome);
 }
 inline void end_of(Pass& pass, bool looks_like_eval = false) {
@@ -54,8 +55,7 @@ inline void backward() {
 }
 inline void optimize() {
   Training& training = Training::of(here());
-  training.begin_optimizer(here(), false);
-  training.end_optimizer(here());
+  training.end_optimizer(here(), training.begin_optimizer(here(), false), true);
 }
 inline void train() {
   forward();
