@@ -15,7 +15,6 @@ using record::ThreadState;
 
 namespace {
 
-std::uint32_t g_session = 1;
 std::uint32_t g_steps_per_epoch = 1000;
 Training::StepEnd g_step_end = nullptr;
 // By number of lane; made when a stack is first heard of, kept for ever.
@@ -28,16 +27,16 @@ Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept
 
 // -- state --
 
-Training& Training::of(Here here) noexcept {
+std::uint32_t Training::g_session_ = 1;
+constinit thread_local Training* Training::t_last_ = nullptr;
+
+Training& Training::find(Here here) noexcept {
   const std::uint32_t number = here.stack.number;
-  if (number >= g_trainings.size()) [[unlikely]]
-    g_trainings.resize(number + 1);
+  if (number >= g_trainings.size()) g_trainings.resize(number + 1);
   std::unique_ptr<Training>& slot = g_trainings[number];
-  if (!slot) [[unlikely]]
-    slot = std::make_unique<Training>();
-  if (slot->tenancy_ != here.stack.tenancy || slot->session_ != g_session ||
-      slot->generation_ != here.thread.generation) [[unlikely]]
-    slot->begin_tenancy(here);
+  if (!slot) slot = std::make_unique<Training>();
+  if (!slot->fits(here)) slot->begin_tenancy(here);
+  t_last_ = slot.get();
   return *slot;
 }
 
@@ -47,14 +46,14 @@ void Training::begin_tenancy(Here here) noexcept {
   *this = Training();
   stack_ = &here.stack;
   tenancy_ = here.stack.tenancy;
-  session_ = g_session;
+  session_ = g_session_;
   generation_ = here.thread.generation;
 }
 
-bool Training::of_this_session() const noexcept { return session_ == g_session; }
+bool Training::of_this_session() const noexcept { return session_ == g_session_; }
 
 void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
-  ++g_session;
+  ++g_session_;
   g_steps_per_epoch = std::max<std::uint32_t>(1, steps_per_epoch);
 }
 
@@ -156,7 +155,8 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  close_stale_optimizers(here.thread, now);
+  // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
+  if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
   if (pass.training_ != nullptr && pass.training_ != this) end_pass(&here.thread, pass);
   if (pass.training_ == nullptr) {
     pass.role_ = Pass::Role::kNone;

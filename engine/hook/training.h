@@ -19,6 +19,9 @@
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/scope.h"
 
+// Runs on every step, after a model has gone through the caches: such code lies together.
+#define SONDE_HOT __attribute__((hot))
+
 namespace sonde::hook {
 
 enum class Mode : std::uint8_t { kTrain, kEval };
@@ -92,8 +95,13 @@ class Pass {
 
 class Training {
  public:
-  // The state that belongs to this stack. Never nullptr.
-  static Training& of(Here here) noexcept;
+  // The state that belongs to this stack.
+  static Training& of(Here here) noexcept {
+    Training* training = t_last_;
+    if (training != nullptr && training->stack_ == &here.stack && training->fits(here)) [[likely]]
+      return *training;
+    return find(here);
+  }
   // Called where a step ends that has GPU time, with the event that ends it.
   using StepEnd = void (*)(std::uint32_t event) noexcept;
   static void on_step_end(StepEnd callback) noexcept;
@@ -103,8 +111,8 @@ class Training {
   static void settle_all(record::ThreadState& thread) noexcept;
 
   // -- a loader --
-  void begin_fetch(Here here, Pass& pass, Hint hint) noexcept;
-  void end_fetch(Here here, Pass& pass, Fetched outcome) noexcept;
+  SONDE_HOT void begin_fetch(Here here, Pass& pass, Hint hint) noexcept;
+  SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome) noexcept;
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, Pass& pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.
@@ -114,13 +122,14 @@ class Training {
   // True when the next forward decides what a pass is. It then matters whether another model is in
   // training mode: a frozen teacher's forward does not make a validation.
   bool undecided() const noexcept { return held_ != nullptr; }
-  record::ScopeHandle begin_forward(Here here, Mode mode, bool another_trains = false) noexcept;
-  record::ScopeHandle begin_backward(Here here) noexcept;
-  void end(Here here, const record::ScopeHandle& scope, bool failed) noexcept;
+  SONDE_HOT record::ScopeHandle begin_forward(Here here, Mode mode,
+                                              bool another_trains = false) noexcept;
+  SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
+  SONDE_HOT void end(Here here, const record::ScopeHandle& scope, bool failed) noexcept;
   // Optimizers may run inside each other. The number is for end_optimizer, which also hears of one
   // that raised.
-  std::uint64_t begin_optimizer(Here here, bool has_closure) noexcept;
-  void end_optimizer(Here here, std::uint64_t serial, bool completed) noexcept;
+  SONDE_HOT std::uint64_t begin_optimizer(Here here, bool has_closure) noexcept;
+  SONDE_HOT void end_optimizer(Here here, std::uint64_t serial, bool completed) noexcept;
   // A step that was meant to be taken and was not (mixed precision skips some) is over all the
   // same.
   void step_over() noexcept { step_done_ = true; }
@@ -146,17 +155,23 @@ class Training {
 
   enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
   // Has somebody else than us a scope of that level open, or claimed it?
-  bool owned(const record::Lane& stack, Level level) const noexcept;
+  SONDE_HOT bool owned(const record::Lane& stack, Level level) const noexcept;
 
  private:
   friend class Pass;
 
+  static Training& find(Here here) noexcept;
+  bool fits(Here here) const noexcept {
+    return tenancy_ == here.stack.tenancy && session_ == g_session_ &&
+           generation_ == here.thread.generation;
+  }
   void begin_tenancy(Here here) noexcept;
   bool of_this_session() const noexcept;
   // Is that level somebody else's?
-  bool taken(const record::Lane& stack, Level level) const noexcept;
-  static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
-  static void close(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
+  SONDE_HOT bool taken(const record::Lane& stack, Level level) const noexcept;
+  SONDE_HOT static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
+  SONDE_HOT static void close(record::ThreadState& thread, record::ScopeHandle& scope,
+                              const Moment& now);
   static bool cancel(record::ScopeHandle& scope);
 
   void begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
@@ -168,11 +183,11 @@ class Training {
   void label(Pass& pass);
 
   bool cancel_step();
-  void close_step(record::ThreadState& thread, const Moment& now);
-  void rotate_step(Here here, const Moment& now);
-  void open_step(Here here, std::int64_t index, const Moment& now);
+  SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
+  SONDE_HOT void rotate_step(Here here, const Moment& now);
+  SONDE_HOT void open_step(Here here, std::int64_t index, const Moment& now);
 
-  void note(Mode mode);
+  SONDE_HOT void note(Mode mode);
   void note_failure();
 
   void hold(record::ThreadState& thread, Pass& pass, const Moment& now);
@@ -181,7 +196,7 @@ class Training {
   bool drop_peek(record::ThreadState& thread);
   void turn_into_validation(Here here);
   void turn_into_training(Here here, const Moment& now);
-  void settle_as_training(Here here, const Moment& now);
+  SONDE_HOT void settle_as_training(Here here, const Moment& now);
 
   struct Optimizer {
     record::ScopeHandle scope;
@@ -190,14 +205,17 @@ class Training {
     bool apart = false;  // its span waits for the end of its closure
   };
   bool optimizing() const noexcept { return optimizer_.serial != 0; }
-  void open_optimizer(Here here, const Moment& now);
+  SONDE_HOT void open_optimizer(Here here, const Moment& now);
   void pause_optimizer(record::ThreadState& thread, const Moment& now);
-  void drop_optimizer(record::ThreadState& thread, const Moment& now);
+  SONDE_HOT void drop_optimizer(record::ThreadState& thread, const Moment& now);
   void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
   void step_without_loader(Here here, const Moment& now);
   void end_fallback(record::ThreadState& thread, const Moment& now);
   Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
+
+  static std::uint32_t g_session_;
+  static constinit thread_local Training* t_last_ __attribute__((tls_model("initial-exec")));
 
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;

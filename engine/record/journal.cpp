@@ -327,6 +327,14 @@ void Journal::keep_warm() noexcept {
   }
 }
 
+void Journal::warm_ahead() noexcept {
+  if (!file_) return;
+  const std::uint32_t first = fresh_.load();
+  const std::uint32_t end = std::min(first + kAheadBlocks, kFirstBlocks);
+  if (first < end)
+    populate(reinterpret_cast<std::byte*>(&block(first)), std::size_t{end - first} * kBlockBytes);
+}
+
 void Journal::trim() {
   if (untrimmed_ == 0) return;
   untrimmed_ = 0;

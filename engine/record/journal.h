@@ -20,6 +20,7 @@ inline constexpr std::uint32_t kMaxBlocks =
     2048;  // 64 MiB, a million records: the memory cap of recording
 inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while nobody drains
 inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
+inline constexpr std::uint32_t kAheadBlocks = 48;   // touched before anybody records into them
 inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
 inline constexpr std::uint32_t kMaxLanes = 4096;    // threads and tasks with scopes at one time
 struct Identity {
@@ -75,6 +76,9 @@ class Journal {
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
   // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
   void keep_warm() noexcept;
+  // For the drain thread, at the beginning: the next blocks are there when a recorder comes to
+  // them.
+  void warm_ahead() noexcept;
   // While nothing is recorded: gives the memory of blocks that only a burst needed back to the
   // system.
   void trim();

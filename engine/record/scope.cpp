@@ -145,14 +145,6 @@ std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept {
   return text.substr(0, bytes);
 }
 
-bool is_open(const ScopeHandle& handle) noexcept {
-  if (!handle || handle.generation != generation()) return false;
-  const OpenScope& scope = handle.stack->stack[handle.slot];
-  return handle.slot < handle.stack->depth.load(std::memory_order_acquire) &&
-         scope.sequence == handle.sequence &&
-         (scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0;
-}
-
 void write_span(ThreadState& thread, const ClosedSpan& span) noexcept {
   Lane& ring = *thread.lane;
   std::byte* place = reserve(ring, 1);

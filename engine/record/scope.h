@@ -30,6 +30,15 @@ struct ScopeHandle {
   explicit operator bool() const noexcept { return stack != nullptr; }
 };
 
+// True while the handle's scope is open.
+inline bool is_open(const ScopeHandle& handle) noexcept {
+  if (!handle || handle.generation != generation()) return false;
+  const OpenScope& scope = handle.stack->stack[handle.slot];
+  return handle.slot < handle.stack->depth.load(std::memory_order_acquire) &&
+         scope.sequence == handle.sequence &&
+         (scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0;
+}
+
 namespace detail {
 // Cold: keeps the text of an open scope in the lane's arena, as far as it has room.
 void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept;
@@ -152,9 +161,6 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 // thread's ring. The caller keeps others from recording (it holds the GIL, and the gate is closed):
 // a scope that its own thread closes at the very same moment may be recorded twice.
 void close_everything(ThreadState& thread) noexcept;
-
-// True while the handle's scope is open.
-bool is_open(const ScopeHandle& handle) noexcept;
 
 // The C++ face: SONDE_SCOPE("forward"); records from here to the end of the block.
 class ScopeGuard {

@@ -182,6 +182,7 @@ void Session::run() noexcept {
   pthread_setname_np(pthread_self(), "sonde-drain");
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
+  Journal::instance().warm_ahead();
   try {
     if (output_usable_ && directory_) recover_dead();
   } catch (const std::exception& error) {

@@ -103,7 +103,7 @@ bool in_training_mode(PyObject* module) {
 
 // A module with parameters, its own or a submodule's. Something that only computes (a loss, an
 // activation) has none.
-bool has_parameters(PyObject* module, int& budget) {
+SONDE_HOT bool has_parameters(PyObject* module, int& budget) {
   if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
   const Ref own(PyObject_GetAttr(module, g_parameters_name));
   if (!own) return PyErr_Clear(), false;
@@ -145,6 +145,9 @@ class WeakModule {
 struct ThreadView {
   int forward_depth = 0;
   bool in_backward = false;
+  // Where the models that ran last lie; compared only.
+  PyObject *last = nullptr, *last_training = nullptr;
+  const record::Lane* last_stack = nullptr;
 };
 // The models that ran last, by number of the stack they ran on: stacks are reused, threads are not.
 struct LastModels {
@@ -177,7 +180,8 @@ struct HookedFunction {
   PyObject* function;
   vectorcallfunc original;
 };
-std::vector<HookedFunction> g_hooked;  // mostly one: torch.nn.Module.__call__
+std::vector<HookedFunction> g_hooked;
+HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
 
 vectorcallfunc original_of(PyObject* function) {
   for (const HookedFunction& hooked : g_hooked) {
@@ -186,8 +190,21 @@ vectorcallfunc original_of(PyObject* function) {
   return PyVectorcall_Function(function);
 }
 
-PyObject* outermost_call(vectorcallfunc original, PyObject* function, PyObject* const* args,
-                         std::size_t flagged, PyObject* keys) {
+void remember(const record::Lane& stack, PyObject* module, bool training) {
+  ThreadView& view = t_view;
+  if (view.last == module && (!training || view.last_training == module) &&
+      view.last_stack == &stack) [[likely]]
+    return;
+  LastModels& last = last_models(stack);
+  last.any.set(module);
+  if (training) last.training.set(module);
+  view.last = module;
+  view.last_training = training ? module : nullptr;
+  view.last_stack = &stack;
+}
+
+SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
+                                   PyObject* const* args, std::size_t flagged, PyObject* keys) {
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
@@ -199,9 +216,7 @@ PyObject* outermost_call(vectorcallfunc original, PyObject* function, PyObject* 
   const Here here{*thread, *stack};
   Training& state = Training::of(here);
   const bool other = state.undecided() && !training && another_trains(*stack, module);
-  LastModels& last = last_models(*stack);
-  last.any.set(module);
-  if (training) last.training.set(module);
+  remember(*stack, module, training);
   const record::ScopeHandle scope =
       state.begin_forward(here, training ? Mode::kTrain : Mode::kEval, other);
   stack_changed(*thread, *stack);
@@ -212,10 +227,10 @@ PyObject* outermost_call(vectorcallfunc original, PyObject* function, PyObject* 
   return result;
 }
 
-PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
-                      PyObject* keys) {
+SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
+                                PyObject* keys) {
   const vectorcallfunc original =
-      g_hooked.size() == 1 ? g_hooked.front().original : original_of(function);
+      function == g_first.function ? g_first.original : original_of(function);
   if (t_view.forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
     return original(function, args, flagged, keys);
   return outermost_call(original, function, args, flagged, keys);
@@ -239,6 +254,7 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
     if (hooked.function == function) Py_RETURN_FALSE;
   }
   g_hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_first = g_hooked.front();
   set_vectorcall(function, call_module);
   Py_RETURN_TRUE;
 }
@@ -264,8 +280,8 @@ struct TimedFunction {
   PyObject* dict;
 };
 
-PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
-                        PyObject* keys) {
+SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
+                                  PyObject* keys) {
   PyObject* original = reinterpret_cast<TimedFunction*>(self)->original;
   // Another tool may have kept one of ours from an earlier session: the outermost counts.
   if (g_hooked.empty() || t_view.in_backward)
@@ -339,16 +355,23 @@ struct StepGuard {
   std::uint64_t serial;  // 0: the step was completed
 };
 
-void end_guarded(StepGuard* guard, bool completed) {
+SONDE_HOT void end_guarded(StepGuard* guard, bool completed) {
   const std::uint64_t serial = std::exchange(guard->serial, 0);
   if (serial == 0) return;
   with_training(
       [&](Training& training, Here here) { training.end_optimizer(here, serial, completed); });
 }
 
-void guard_dealloc(PyObject* self) {
+constexpr std::size_t kSpareGuards = 8;
+PyObject* g_guards[kSpareGuards];
+std::size_t g_guard_count = 0;
+
+SONDE_HOT void guard_dealloc(PyObject* self) {
   end_guarded(reinterpret_cast<StepGuard*>(self), false);
-  PyDict_Type.tp_dealloc(self);
+  if (g_guard_count == kSpareGuards || PyDict_GET_SIZE(self) != 0 || Py_REFCNT(self) != 0)
+    return PyDict_Type.tp_dealloc(self);
+  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+  g_guards[g_guard_count++] = self;
 }
 
 PyTypeObject g_guard_type = [] {
@@ -361,13 +384,21 @@ PyTypeObject g_guard_type = [] {
   return type;
 }();
 
+SONDE_HOT PyObject* new_guard() {
+  if (g_guard_count == 0) return PyDict_Type.tp_new(&g_guard_type, nullptr, nullptr);
+  PyObject* guard = g_guards[--g_guard_count];
+  PyObject_Init(guard, &g_guard_type);
+  return guard;
+}
+
 // optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
-PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
-  const Ref guard(PyDict_Type.tp_new(&g_guard_type, nullptr, nullptr));
-  if (!guard || PyDict_Update(guard.get(), args[2]) != 0) return PyErr_Clear(), Py_NewRef(Py_None);
+  const Ref guard(new_guard());
+  if (!guard || (PyDict_GET_SIZE(args[2]) != 0 && PyDict_Update(guard.get(), args[2]) != 0))
+    return PyErr_Clear(), Py_NewRef(Py_None);
   auto& serial = reinterpret_cast<StepGuard*>(guard.get())->serial;
   serial = 0;
   with_training(
@@ -376,7 +407,7 @@ PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return PyTuple_Pack(2, args[1], guard.get());
 }
 
-PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count == 3 && Py_TYPE(args[2]) == &g_guard_type)
     end_guarded(reinterpret_cast<StepGuard*>(args[2]), true);
   Py_RETURN_NONE;

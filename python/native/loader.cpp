@@ -21,7 +21,7 @@ struct LoaderIterator {
 
 LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
 
-PyObject* iterator_next(PyObject* object) {
+SONDE_HOT PyObject* iterator_next(PyObject* object) {
   LoaderIterator* self = as_iterator(object);
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);

@@ -83,13 +83,19 @@ record::Lane* new_stack(std::uint64_t parent, PyObject* context) {
 
 namespace detail {
 
+constinit thread_local PlainContext t_plain;
+
 record::Lane* task_stack(record::ThreadState& thread) noexcept {
   // Called with or without an exception in flight (a scope may close while one is being handled).
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   record::Lane* lane = thread.lane;
   PyObject* current = nullptr;
-  if (inside_event_loop() && PyContextVar_Get(g_variable, nullptr, &current) == 0) {
+  const PyThreadState* state = current_thread_state();
+  const bool in_loop = inside_event_loop();
+  // Whatever enters or leaves a context, or changes it, changes the version.
+  if (!in_loop) t_plain = {state->context, state->context_ver};
+  if (in_loop && PyContextVar_Get(g_variable, nullptr, &current) == 0) {
     const Ref held(current);
     PyObject* context = current_thread_state()->context;
     const auto* token = reinterpret_cast<StackToken*>(current);

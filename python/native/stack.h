@@ -8,6 +8,12 @@
 namespace sonde::native {
 
 namespace detail {
+// The context in which this thread was last found to run plain code, not a task.
+struct PlainContext {
+  PyObject* context = nullptr;  // compared only
+  std::uint64_t version = 0;
+};
+extern constinit thread_local PlainContext t_plain __attribute__((tls_model("initial-exec")));
 record::Lane* task_stack(record::ThreadState& thread) noexcept;
 void note_task_stack(record::Lane& stack) noexcept;
 }  // namespace detail
@@ -16,7 +22,9 @@ void note_task_stack(record::Lane& stack) noexcept;
 // which record::count_laneless then has to count.
 inline record::Lane* current_stack(record::ThreadState& thread) noexcept {
   // A task always runs in a context; plain code of a thread mostly has none.
-  if (current_thread_state()->context == nullptr) [[likely]]
+  const PyThreadState* state = current_thread_state();
+  if (state->context == nullptr || (state->context == detail::t_plain.context &&
+                                    state->context_ver == detail::t_plain.version)) [[likely]]
     return thread.lane;
   return detail::task_stack(thread);
 }
