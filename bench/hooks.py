@@ -109,8 +109,8 @@ def training(name: str, device: str) -> tuple[Callable[[], None], int]:
     return run, steps
 
 
-def nothing() -> tuple[Callable[[], None], int]:
-    model, steps = Nothing(), 2000
+def nothing(steps: int = 2000) -> tuple[Callable[[], None], int]:
+    model = Nothing()
     optimizer = NoOptimizer(model.parameters())
     loader = DataLoader(Constant(steps), batch_size=None)
     loss = torch.zeros(1, requires_grad=True).sum()
@@ -151,24 +151,34 @@ def main() -> None:
         run()
     if device != "cpu":
         torch.zeros(1, device=device)  # from here on there are events to record
-    before, during, after = [], [], []
+    before, during, after, alone_bare, alone_hooked = [], [], [], [], []
+    nothing_run, nothing_steps = nothing(200)
+    nothing_run()
     for _ in range(rounds):
         before.append(seconds(run))
+        alone_bare.append(seconds(nothing_run))
         ci.profile(frameworks=["torch"])
         run()
+        nothing_run()
         during.append((seconds(run) + seconds(run)) / 2)
+        alone_hooked.append((seconds(nothing_run) + seconds(nothing_run)) / 2)
         ci.shutdown()
         run()
+        nothing_run()
         after.append(seconds(run))
+        alone_bare.append(seconds(nothing_run))
     bare = [(a + b) / 2 for a, b in zip(before, after, strict=True)]
     pairs = list(zip(bare, during, strict=True))
+    step = median(bare) / steps
     found = {
-        "bare_us": median(bare) / steps * 1e6,
+        "bare_us": step * 1e6,
         "hooked_us": median(during) / steps * 1e6,
         "extra_us": median(h - b for b, h in pairs) / steps * 1e6,
         "overhead": median(h / b for b, h in pairs) - 1,
         # Half of the rounds differ by more than this, with nothing changed.
         "noise": median(abs(a / b - 1) for a, b in zip(before, after, strict=True)),
+        # The host time of the hooks alone, measured in the same minutes, over that of the step.
+        "counted": (median(alone_hooked) - median(alone_bare)) / nothing_steps / step,
     }
     print(json.dumps(found))
 

@@ -186,10 +186,16 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   pass.load_ = open(here, start, now);
 }
 
-void Training::end_fetch(Here here, Pass& pass, Fetched outcome) noexcept {
+void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work) noexcept {
   if (fetch_depth_ == 0 || --fetch_depth_ > 0) return;
   if (pass.training_ != this) return;
-  const Moment now;
+  std::uint32_t begun = 0;
+  if (!gpu_work && pass.load_) {
+    const OpenScope& load = here.stack.stack[pass.load_.slot];
+    if ((load.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
+      begun = static_cast<std::uint32_t>(load.aux);
+  }
+  const Moment now = gpu_work ? Moment() : Moment(begun);
   switch (outcome) {
     case Fetched::kItem:
       if (pass.fetches_ == 1 && pass.load_) {

@@ -39,6 +39,9 @@ struct Here {
 class Moment {
  public:
   Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
+  // At a point where the GPU got nothing to do since this event, which is then as good as another.
+  explicit Moment(std::uint32_t event) noexcept
+      : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
   ~Moment() { probe::gpu_release(event_); }
   Moment(const Moment&) = delete;
   Moment& operator=(const Moment&) = delete;
@@ -112,7 +115,8 @@ class Training {
 
   // -- a loader --
   SONDE_HOT void begin_fetch(Here here, Pass& pass, Hint hint) noexcept;
-  SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome) noexcept;
+  // `gpu_work`: the fetch may have given the GPU something to do.
+  SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false) noexcept;
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, Pass& pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.

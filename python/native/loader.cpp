@@ -1,6 +1,8 @@
 // The iterator of a loader: what it was, with every fetch on record.
+#include <algorithm>
 #include <cstddef>
 
+#include "engine/probe/gpu_clock.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -21,6 +23,35 @@ struct LoaderIterator {
 
 LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
 
+bool is_cuda(PyObject* object) {
+  const Ref flag(PyObject_GetAttrString(object, "is_cuda"));
+  if (!flag) PyErr_Clear();
+  return flag.get() == Py_True;
+}
+
+// Has the loader put the batch on the GPU? Looks at its first parts.
+bool lies_on_gpu(PyObject* item) {
+  if (!probe::gpu_running()) [[likely]]
+    return false;
+  constexpr Py_ssize_t kParts = 4;
+  if (PyTuple_Check(item) || PyList_Check(item)) {
+    const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(item), kParts);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      if (is_cuda(PySequence_Fast_GET_ITEM(item, i))) return true;
+    }
+    return false;
+  }
+  if (PyDict_Check(item)) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 0; i < kParts && PyDict_Next(item, &at, &key, &value); ++i) {
+      if (is_cuda(value)) return true;
+    }
+    return false;
+  }
+  return is_cuda(item);
+}
+
 SONDE_HOT PyObject* iterator_next(PyObject* object) {
   LoaderIterator* self = as_iterator(object);
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
@@ -36,8 +67,9 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
       : PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration)
           ? hook::Fetched::kEnd
           : hook::Fetched::kError;
-  with_training(
-      [&](Training& training, Here here) { training.end_fetch(here, *self->pass, outcome); });
+  with_training([&](Training& training, Here here) {
+    training.end_fetch(here, *self->pass, outcome, item != nullptr && lies_on_gpu(item));
+  });
   return item;
 }
 
