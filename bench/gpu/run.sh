@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}
 tag=$("$PYTHON" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')
-wheel=${1:-$(ls dist/sonde-*-"$tag"-*.whl 2>/dev/null | tail -n 1)}
+wheel=${1:-$(ls dist/sonde-*-"$tag"-*.whl 2>/dev/null | tail -n 1 || true)}
 if [[ -z $wheel ]]; then
   make wheel
   wheel=$(ls dist/sonde-*-"$tag"-*.whl | tail -n 1)
