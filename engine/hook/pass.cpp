@@ -50,6 +50,7 @@ void Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
     own(here, pass, evaluates, now);
   }
   known_.push_back(&pass);
+  settled_ = false;
   if (const Pass* outer = innermost()) pass.outer_fetches_ = outer->fetches_;
 }
 
@@ -98,6 +99,7 @@ void Training::label(Pass& pass) {
 }
 
 void Training::forget(Pass& pass) {
+  settled_ = false;
   std::erase(known_, &pass);
   std::erase(owners_, &pass);
   if (last_ == &pass) last_ = nullptr;
@@ -244,6 +246,8 @@ void Training::turn_into_training(Here here, const Moment& now) {
 }
 
 void Training::settle_as_training(Here here, const Moment& now) {
+  if (settled_ && held_ == nullptr) [[likely]]
+    return;
   if (held_ != nullptr) turn_into_training(here, now);
   confirm(here.thread);
   // A model in evaluation mode came first, and now there is training after all: what is left of the
@@ -253,6 +257,7 @@ void Training::settle_as_training(Here here, const Moment& now) {
                     pass->role_ == Pass::Role::kOwner && pass == innermost() &&
                     record::is_open(pass->scope_) && record::is_innermost(pass->scope_);
   note(Mode::kTrain);
+  settled_ = true;
   if (late && !record::is_open(step_) && !taken(here.stack, Level::kStep)) {
     open_step(here, -1, now);
     step_pass_ = pass;

@@ -172,6 +172,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   }
   ++pass.fetches_;
   pass.failed_ = false;
+  settled_ = settled_ && last_ == &pass;
   last_ = &pass;
   const std::uint64_t before = step_.sequence;
   if (pass.eval_ && !pass.saw_train_) {

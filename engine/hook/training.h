@@ -78,14 +78,8 @@ class Pass {
   };
 
   Training* training_ = nullptr;
-  const void* source_;
-  std::uint64_t made_ns_;
-  std::uint64_t made_at_;  // sequence that was next on its thread
-  record::ScopeHandle scope_;
-  record::ScopeHandle load_;  // the fetch under way
   std::uint64_t fetches_ = 0;
-  std::uint64_t first_at_ = 0;       // sequence that was next when the first fetch began
-  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
+  record::ScopeHandle load_;  // the fetch under way
   Role role_ = Role::kNone;
   bool nested_ = false;      // inside an epoch
   bool eval_ = false;        // as far as is known: no steps are wanted
@@ -94,6 +88,12 @@ class Pass {
   bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
   bool fresh_step_ = false;  // the fetch under way opened the step
   bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
+  record::ScopeHandle scope_;
+  const void* source_;
+  std::uint64_t made_ns_;
+  std::uint64_t made_at_;            // sequence that was next on its thread
+  std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
+  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
 };
 
 class Training {
@@ -221,38 +221,39 @@ class Training {
   static std::uint32_t g_session_;
   static constinit thread_local Training* t_last_ __attribute__((tls_model("initial-exec")));
 
+  // What every event looks at comes first, in as few lines of the cache as it can.
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
   std::uint32_t session_ = 0, generation_ = 0;
+  Pass* held_ = nullptr;  // whose first data_load waits in held_load_
+  Pass* last_ = nullptr;  // fetched last
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
-
-  std::vector<Pass*> owners_;         // passes with a scope, the outermost first
-  std::vector<Pass*> known_;          // all that have begun
-  Pass* last_ = nullptr;              // fetched last
-  std::vector<const void*> trained_;  // loaders whose last pass trained, the newest at the end
-  // A pass that has fed another's epoch and ended, while that other fetched nothing.
-  const void* fed_by_ = nullptr;
-  std::uint64_t fed_scope_ = 0, fed_fetches_ = 0;
-
-  // The first data_load of a pass waits here until it is clear what the pass is.
-  Pass* held_ = nullptr;
-  record::ClosedSpan held_load_;
-  std::uint64_t held_at_ = 0;  // sequence that was next when it was put there
+  bool settled_ = false;      // all passes under way are known to train
+  bool step_done_ = false;    // the optimizer has stepped: the next fetch ends the step
+  bool loader_seen_ = false;  // on this stack
 
   record::ScopeHandle step_;
   const Pass* step_pass_ = nullptr;  // whose fetch opened it
-  bool step_done_ = false;           // the optimizer has stepped: the next fetch ends it
   std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
 
   Optimizer optimizer_;  // the innermost
+  std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;
   std::vector<Optimizer> outer_optimizers_;
 
-  // Without a loader.
-  bool loader_seen_ = false;
-  std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;
-  record::ScopeHandle fallback_epoch_;
+  std::vector<Pass*> owners_;           // passes with a scope, the outermost first
+  std::vector<Pass*> known_;            // all that have begun
+  record::ScopeHandle fallback_epoch_;  // without a loader
+
+  // The first data_load of a pass waits here until it is clear what the pass is.
+  record::ClosedSpan held_load_;
+  std::uint64_t held_at_ = 0;  // sequence that was next when it was put there
+
+  std::vector<const void*> trained_;  // loaders whose last pass trained, the newest at the end
+  // A pass that has fed another's epoch and ended, while that other fetched nothing.
+  const void* fed_by_ = nullptr;
+  std::uint64_t fed_scope_ = 0, fed_fetches_ = 0;
 };
 
 }  // namespace sonde::hook
