@@ -19,8 +19,8 @@ std::uint64_t innermost(const record::Lane& stack, Fits fits) noexcept {
 }  // namespace
 
 std::uint64_t open_level(const record::Lane& stack, std::uint32_t name) noexcept {
-  static const std::uint32_t step = record::intern("step"), batch = record::intern("batch");
-  const std::uint32_t other = name == step ? batch : name;
+  static const std::uint32_t kStep = record::intern("step"), kBatch = record::intern("batch");
+  const std::uint32_t other = name == kStep ? kBatch : name;
   return innermost(stack,
                    [&](std::uint32_t open, std::uint8_t) { return open == name || open == other; });
 }

@@ -27,8 +27,8 @@ Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept
 
 // -- state --
 
-std::uint32_t Training::g_session_ = 1;
-constinit thread_local Training* Training::t_last_ = nullptr;
+std::uint32_t Training::g_session = 1;
+constinit thread_local Training* Training::t_last = nullptr;
 
 Training& Training::find(Here here) noexcept {
   const std::uint32_t number = here.stack.number;
@@ -36,7 +36,7 @@ Training& Training::find(Here here) noexcept {
   std::unique_ptr<Training>& slot = g_trainings[number];
   if (!slot) slot = std::make_unique<Training>();
   if (!slot->fits(here)) slot->begin_tenancy(here);
-  t_last_ = slot.get();
+  t_last = slot.get();
   return *slot;
 }
 
@@ -46,14 +46,14 @@ void Training::begin_tenancy(Here here) noexcept {
   *this = Training();
   stack_ = &here.stack;
   tenancy_ = here.stack.tenancy;
-  session_ = g_session_;
+  session_ = g_session;
   generation_ = here.thread.generation;
 }
 
-bool Training::of_this_session() const noexcept { return session_ == g_session_; }
+bool Training::of_this_session() const noexcept { return session_ == g_session; }
 
 void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
-  ++g_session_;
+  ++g_session;
   g_steps_per_epoch = std::max<std::uint32_t>(1, steps_per_epoch);
 }
 

@@ -100,7 +100,7 @@ class Training {
  public:
   // The state that belongs to this stack.
   static Training& of(Here here) noexcept {
-    Training* training = t_last_;
+    Training* training = t_last;
     if (training != nullptr && training->stack_ == &here.stack && training->fits(here)) [[likely]]
       return *training;
     return find(here);
@@ -166,7 +166,7 @@ class Training {
 
   static Training& find(Here here) noexcept;
   bool fits(Here here) const noexcept {
-    return tenancy_ == here.stack.tenancy && session_ == g_session_ &&
+    return tenancy_ == here.stack.tenancy && session_ == g_session &&
            generation_ == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;
@@ -218,8 +218,8 @@ class Training {
   void end_fallback(record::ThreadState& thread, const Moment& now);
   Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
 
-  static std::uint32_t g_session_;
-  static constinit thread_local Training* t_last_ __attribute__((tls_model("initial-exec")));
+  static std::uint32_t g_session;
+  static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));
 
   // What every event looks at comes first, in as few lines of the cache as it can.
   record::Lane* stack_ = nullptr;

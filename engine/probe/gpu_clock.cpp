@@ -183,8 +183,8 @@ bool gpu_start(CurrentStream current_stream) noexcept {
   if (g_clock == nullptr) {
     auto clock = std::make_unique<Clock>();
     if (!clock->driver.load()) return false;
-    static const int registered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
-    static_cast<void>(registered);
+    static const int kRegistered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
+    static_cast<void>(kRegistered);
     g_clock = clock.release();
   }
   g_clock->current_stream = current_stream;

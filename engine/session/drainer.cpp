@@ -33,8 +33,8 @@ bool GpuEvents::resolve(const record::SpanRecord& record, model::Span& span) {
     case probe::GpuTime::kUnknown:
       break;
   }
-  static const std::uint32_t step = record::intern("step");
-  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && record.name == step)
+  static const std::uint32_t kStep = record::intern("step");
+  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && record.name == kStep)
     span.memory_peak_bytes = bytes;
   probe::gpu_release(start);
   probe::gpu_release(end);
