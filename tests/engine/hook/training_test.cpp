@@ -146,8 +146,7 @@ TEST_F(TrainingTree, TrainingInEvaluationMode) {
   for (int epoch = 0; epoch < 2; ++epoch) {
     auto pass = loader.iterate();
     for (int i = 0; i < 2; ++i) {
-      Training::of(here()).begin_fetch(here(), *pass, Hint::kModelInEval);
-      Training::of(here()).end_fetch(here(), *pass, Fetched::kItem);
+      fetch(*pass, Fetched::kItem, Hint::kModelInEval);
       forward(Mode::kEval);
       backward();
       optimize();

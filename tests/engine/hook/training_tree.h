@@ -34,10 +34,12 @@ class Loader {
   Iterator iterate() { return Iterator(new Pass(here(), this, base::monotonic_ns())); }
 };
 
-inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
-  Training::of(here()).begin_fetch(here(), pass,
-                                   looks_like_eval ? Hint::kGradientsOff : Hint::kNone);
+inline void fetch(Pass& pass, Fetched outcome, Hint hint) {
+  Training::of(here()).begin_fetch(here(), pass, hint);
   Training::of(here()).end_fetch(here(), pass, outcome);
+}
+inline void fetch(Pass& pass, Fetched outcome = Fetched::kItem, bool looks_like_eval = false) {
+  fetch(pass, outcome, looks_like_eval ? Hint::kGradientsOff : Hint::kNone);
 }
 inline void end_of(Pass& pass, bool looks_like_eval = false) {
   fetch(pass, Fetched::kEnd, looks_like_eval);
