@@ -162,8 +162,6 @@ class Training {
   SONDE_HOT bool owned(const record::Lane& stack, Level level) const noexcept;
 
  private:
-  friend class Pass;
-
   static Training& find(Here here) noexcept;
   bool fits(Here here) const noexcept {
     return tenancy_ == here.stack.tenancy && session_ == g_session &&
@@ -205,8 +203,7 @@ class Training {
   struct Optimizer {
     record::ScopeHandle scope;
     std::uint64_t serial = 0;  // 0: none
-    bool closure = false;
-    bool apart = false;  // its span waits for the end of its closure
+    bool apart = false;        // its span waits for the end of its closure
   };
   bool optimizing() const noexcept { return optimizer_.serial != 0; }
   SONDE_HOT void open_optimizer(Here here, const Moment& now);

@@ -3,7 +3,6 @@
 #include "engine/hook/training.h"
 
 #include <cstddef>
-#include <new>
 #include <utility>
 #include <vector>
 

@@ -199,7 +199,9 @@ def iterate_loader(original: Callable[[_T], Iterator[object]], loader: _T) -> It
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
     """A callable that does what original does inside a backward span."""
 
-def optimizer_begins(optimizer: object, args: object, kwargs: object) -> None:
+def optimizer_begins(
+    optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]] | None:
     """torch's global optimizer hook before a step."""
 
 def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:

@@ -62,3 +62,12 @@ def memory():
     handle = ci.profile(output="none", flush_interval=3600)
     ci.flush()
     return handle
+
+
+@pytest.fixture
+def hooked(fresh_process):
+    """A session in memory with the PyTorch hook, and a torch that begins the same each time."""
+    import torch
+
+    torch.manual_seed(0)
+    return ci.profile(output="none", frameworks=["torch"], flush_interval=3600)

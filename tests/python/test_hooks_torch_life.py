@@ -14,13 +14,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 from torch_loops import Loop, make_model, steps  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def hooked(fresh_process):
-    torch.manual_seed(0)
-    handle = ci.profile(output="none", frameworks=["torch"], flush_interval=3600)
-    yield handle
-    ci.shutdown()
+pytestmark = pytest.mark.usefixtures("hooked")
 
 
 # -- life of the hook --
@@ -228,6 +222,22 @@ def test_framework_imported_after_profile(workdir):
         ci.shutdown()
         assert not any(type(f).__module__ == "sonde.hooks.watcher" for f in sys.meta_path)
     """)
+
+
+def test_import_survives_what_waits_for_it(workdir, tmp_path):
+    (tmp_path / "awaited.py").write_text("value = 1")
+    done = run_python(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from sonde.hooks.watcher import watch
+        watch("awaited", lambda: 1 / 0)
+        import awaited
+        assert awaited.value == 1
+        """,
+        tmp_path,
+    )
+    assert "what waited for awaited to be imported failed: division by zero" in done.stderr
 
 
 def test_framework_imported_after_shutdown_is_left_alone(workdir):

@@ -15,13 +15,7 @@ from torch.nn.functional import mse_loss  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 from torch_loops import Loop, make_loader, make_model, steps  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def hooked(fresh_process):
-    torch.manual_seed(0)
-    handle = ci.profile(output="none", frameworks=["torch"], flush_interval=3600)
-    yield handle
-    ci.shutdown()
+pytestmark = pytest.mark.usefixtures("hooked")
 
 
 # -- owners of a level --

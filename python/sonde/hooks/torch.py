@@ -101,7 +101,10 @@ def _explain_to_dynamo() -> None:
     if _explained:  # for the life of the process
         return
     _explained = True
-    from torch._dynamo import substitute_in_graph
+    try:
+        from torch._dynamo import substitute_in_graph
+    except ImportError:  # before torch 2.5: a step that is compiled as a whole breaks at our hooks
+        return
 
     def nothing(optimizer: object, args: object, kwargs: object) -> None:
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from sonde import log
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +88,9 @@ _finder = _Finder()
 
 def _imported(name: str) -> None:
     for callback in _waiting.pop(name, []):
-        callback()
+        try:
+            callback()
+        except Exception as error:  # the program's import goes on
+            log.warn("cirron.hooks", f"what waited for {name} to be imported failed: {error}")
     if not _waiting and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
