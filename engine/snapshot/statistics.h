@@ -1,24 +1,36 @@
-// Statistics of one tensor, over its finite values.
+// What a snapshot says of a tensor. Everything but the three other counts is taken over the finite
+// values, as float64; without any of those (an empty tensor, nothing but NaN) it is all zero.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <span>
+
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 
 struct Statistics {
-  double mean = 0, std = 0, min = 0, max = 0, norm = 0;
-  std::uint64_t count = 0;  // finite values
-  std::uint64_t nan_count = 0, inf_count = 0, zero_count = 0;
-  std::array<std::uint64_t, 16> counts{};
+  static constexpr int kBins = 16;
 
-  double edge(int i) const {
-    if (min == max) return min + i / 16.0;
-    if (i == 16) return max;
-    const double width = max - min;
-    if (width > 1.7976931348623157e308) return min * (1 - i / 16.0) + max * (i / 16.0);
-    return min + width * (i / 16.0);
-  }
+  double mean = 0;
+  double std = 0;  // of the population: divided by the count
+  double min = 0;
+  double max = 0;
+  double norm = 0;          // the square root of the sum of squares
+  std::uint64_t count = 0;  // finite values
+  std::uint64_t nan_count = 0;
+  std::uint64_t inf_count = 0;   // of either sign
+  std::uint64_t zero_count = 0;  // of either sign
+  // A value lies in the bin numbered by how many of the edges 1 to 15 it reaches, the largest in
+  // the last. Where all values are equal the bins span [min, min + 1] and the first holds them all.
+  std::array<std::uint64_t, kBins> counts{};
+
+  double edge(int i) const noexcept;  // 0 to 16
 };
+
+// The statistics of tensors[i] go to out[i]. At most `threads` threads work, the caller one of
+// them; the result does not depend on how many. From any thread; holds no lock while it works.
+void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned threads);
 
 }  // namespace sonde::snapshot

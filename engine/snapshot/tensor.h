@@ -1,4 +1,5 @@
-// A tensor as plain memory: what the statistics and the blobs read.
+// Memory that holds the values of one tensor, as the statistics read it: where, of what type, in
+// what order. Owns nothing; whoever fills it in keeps the memory alive while it is read.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +7,7 @@
 
 namespace sonde::snapshot {
 
+// A complex tensor is given as its real and imaginary parts: one more dimension, of size 2.
 enum class Element : std::uint8_t {
   kFloat64,
   kFloat32,
@@ -46,13 +48,12 @@ constexpr std::size_t element_size(Element element) noexcept {
   }
 }
 
-// A complex tensor is given as its real and imaginary parts: one more dimension of size 2.
 struct Tensor {
-  const void* data;
-  Element element;
-  std::uint32_t rank;
-  const std::int64_t* sizes;
-  const std::int64_t* strides;  // in elements; null: contiguous
+  const void* data = nullptr;
+  Element element = Element::kFloat32;
+  std::uint32_t rank = 0;
+  const std::int64_t* sizes = nullptr;
+  const std::int64_t* strides = nullptr;  // in elements; null: contiguous
 };
 
 }  // namespace sonde::snapshot

@@ -35,18 +35,6 @@ PyObject* g_parameters_name = nullptr;
 PyObject* g_modules_name = nullptr;
 PyObject* g_initialized_name = nullptr;
 
-// An exception of our own questions must not disturb the host.
-class KeepError {
- public:
-  KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
-  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
-  KeepError(const KeepError&) = delete;
-  KeepError& operator=(const KeepError&) = delete;
-
- private:
-  PyObject *type_, *value_, *traceback_;
-};
-
 bool is_true(PyObject* function, bool otherwise) {
   if (function == nullptr) return otherwise;
   const Ref result(PyObject_CallNoArgs(function));
