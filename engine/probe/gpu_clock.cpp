@@ -1,13 +1,12 @@
 #include "engine/probe/gpu_clock.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <array>
 #include <cmath>
-#include <memory>
 #include <mutex>
-#include <type_traits>
+
+#include "engine/base/cuda_driver.h"
 
 namespace sonde::probe {
 
@@ -17,54 +16,16 @@ std::atomic<bool> g_gpu_on{false};
 
 namespace {
 
-// What we need of the driver's interface; stable since CUDA 10.
-using CUresult = int;
-using CUdevice = int;
-using CUcontext = struct CUctx_st*;
-using CUstream = struct CUstream_st*;
-using CUevent = struct CUevent_st*;
-constexpr CUresult kSuccess = 0, kNotReady = 600;
+using base::CudaCalls;
+using base::CudaDriver;
+using base::kCuSuccess;
+
 constexpr unsigned kDefaultEvent = 0;
-constexpr int kNotCapturing = 0, kCaptureModeRelaxed = 2;
-
-struct Driver {
-  CUresult (*ctx_get_current)(CUcontext*) = nullptr;
-  CUresult (*ctx_set_current)(CUcontext) = nullptr;
-  CUresult (*ctx_get_device)(CUdevice*) = nullptr;
-  CUresult (*event_create)(CUevent*, unsigned) = nullptr;
-  CUresult (*event_record)(CUevent, CUstream) = nullptr;
-  CUresult (*event_query)(CUevent) = nullptr;
-  CUresult (*event_elapsed)(float*, CUevent, CUevent) = nullptr;
-  CUresult (*stream_is_capturing)(CUstream, int*) = nullptr;
-  CUresult (*exchange_capture_mode)(int*) = nullptr;
-
-  bool load() {
-    // Only where the program has it: a process that does not use the GPU shall not start to.
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return false;
-    bool complete = true;
-    const auto find = [&](auto& function, const char* name) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-      complete = complete && function != nullptr;
-    };
-    find(ctx_get_current, "cuCtxGetCurrent");
-    find(ctx_set_current, "cuCtxSetCurrent");
-    find(ctx_get_device, "cuCtxGetDevice");
-    find(event_create, "cuEventCreate");
-    find(event_record, "cuEventRecord");
-    find(event_query, "cuEventQuery");
-    find(event_elapsed, "cuEventElapsedTime");
-    find(stream_is_capturing, "cuStreamIsCapturing");
-    find(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
-    return complete;
-  }
-};
 
 struct Event {
-  CUevent handle = nullptr;
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
+  base::CuEvent handle = nullptr;
+  base::CuContext context = nullptr;
+  base::CuStream stream = nullptr;
   std::int64_t peak_bytes = -1;
   std::atomic<std::uint32_t> shares{0};
   std::uint32_t next = 0;  // in the list of free ones
@@ -74,14 +35,16 @@ struct Event {
 constexpr std::uint32_t kPerChunk = 1024, kChunks = 64, kMaxDevices = 32;
 
 struct Device {
-  CUcontext context = nullptr;
-  CUdevice number = 0;
+  base::CuContext context = nullptr;
+  base::CuDevice number = 0;
   std::atomic<std::uint64_t> free{0};  // event number below, change count above: no ABA
 };
 
 // Made at the first start; after a fork the child has none (its parent's events are of no use).
 struct Clock {
-  Driver driver;
+  explicit Clock(const CudaDriver& found) : driver(found) {}
+
+  const CudaDriver& driver;
   CurrentStream current_stream = nullptr;
   std::array<Device, kMaxDevices> devices;
   std::atomic<std::uint32_t> device_count{0};
@@ -93,7 +56,7 @@ struct Clock {
     return chunks[number / kPerChunk].load(std::memory_order_acquire)[number % kPerChunk];
   }
 
-  Device* device_of(CUcontext context) {
+  Device* device_of(base::CuContext context) {
     const std::uint32_t count = device_count.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (devices[i].context == context) return &devices[i];
@@ -105,7 +68,7 @@ struct Clock {
     }
     if (now == kMaxDevices) return nullptr;
     devices[now].context = context;
-    if (driver.ctx_get_device(&devices[now].number) != kSuccess) return nullptr;
+    if (driver.ctx_get_device(&devices[now].number) != kCuSuccess) return nullptr;
     device_count.store(now + 1, std::memory_order_release);
     return &devices[now];
   }
@@ -127,7 +90,7 @@ struct Clock {
     std::atomic<Event*>& chunk = chunks[number / kPerChunk];
     if (chunk.load() == nullptr) chunk.store(new Event[kPerChunk], std::memory_order_release);
     Event& fresh = event(number);
-    if (driver.event_create(&fresh.handle, kDefaultEvent) != kSuccess) return 0;
+    if (driver.event_create(&fresh.handle, kDefaultEvent) != kCuSuccess) return 0;
     fresh.context = device.context;
     fresh.device = static_cast<std::uint32_t>(&device - devices.data());
     made.store(number + 1, std::memory_order_release);
@@ -146,30 +109,6 @@ struct Clock {
   }
 };
 
-// While it lives, queries of this thread go to that context and do not invalidate a graph capture
-// that another thread has under way.
-class QuietCalls {
- public:
-  QuietCalls(const Driver& driver, CUcontext context) : driver_(driver) {
-    driver_.exchange_capture_mode(&mode_);
-    driver_.ctx_get_current(&before_);
-    if (before_ != context) driver_.ctx_set_current(context);
-    changed_ = before_ != context;
-  }
-  ~QuietCalls() {
-    if (changed_) driver_.ctx_set_current(before_);
-    driver_.exchange_capture_mode(&mode_);
-  }
-  QuietCalls(const QuietCalls&) = delete;
-  QuietCalls& operator=(const QuietCalls&) = delete;
-
- private:
-  const Driver& driver_;
-  int mode_ = kCaptureModeRelaxed;
-  CUcontext before_ = nullptr;
-  bool changed_ = false;
-};
-
 Clock* g_clock = nullptr;
 
 void forget_in_child() {
@@ -181,11 +120,11 @@ void forget_in_child() {
 
 bool gpu_start(CurrentStream current_stream) noexcept {
   if (g_clock == nullptr) {
-    auto clock = std::make_unique<Clock>();
-    if (!clock->driver.load()) return false;
+    const CudaDriver* driver = CudaDriver::instance();
+    if (driver == nullptr) return false;
     static const int kRegistered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
     static_cast<void>(kRegistered);
-    g_clock = clock.release();
+    g_clock = new Clock(*driver);
   }
   g_clock->current_stream = current_stream;
   detail::g_gpu_on.store(true, std::memory_order_release);
@@ -198,20 +137,21 @@ namespace detail {
 
 std::uint32_t mark() noexcept {
   Clock& clock = *g_clock;
-  CUcontext context = nullptr;
-  if (clock.driver.ctx_get_current(&context) != kSuccess || context == nullptr) return 0;
+  base::CuContext context = nullptr;
+  if (clock.driver.ctx_get_current(&context) != kCuSuccess || context == nullptr) return 0;
   Device* device = clock.device_of(context);
   void* stream = nullptr;
   if (device == nullptr || !clock.current_stream(device->number, &stream)) return 0;
-  int capturing = kNotCapturing;
-  if (clock.driver.stream_is_capturing(static_cast<CUstream>(stream), &capturing) != kSuccess ||
-      capturing != kNotCapturing)
+  int capturing = base::kCuNotCapturing;
+  if (clock.driver.stream_is_capturing(static_cast<base::CuStream>(stream), &capturing) !=
+          kCuSuccess ||
+      capturing != base::kCuNotCapturing)
     return 0;
   const std::uint32_t number = clock.take(*device);
   if (number == 0) return 0;
   Event& event = clock.event(number);
-  event.stream = static_cast<CUstream>(stream);
-  if (clock.driver.event_record(event.handle, event.stream) != kSuccess) {
+  event.stream = static_cast<base::CuStream>(stream);
+  if (clock.driver.event_record(event.handle, event.stream) != kCuSuccess) {
     clock.give(number);
     return 0;
   }
@@ -241,21 +181,21 @@ std::int64_t gpu_peak(std::uint32_t event) noexcept {
 
 GpuTime gpu_elapsed(std::uint32_t start, std::uint32_t end, std::int64_t& ns) noexcept {
   if (start == 0 || end == 0 || g_clock == nullptr) return GpuTime::kUnknown;
-  const Driver& driver = g_clock->driver;
+  const CudaDriver& driver = g_clock->driver;
   const Event& first = g_clock->event(start);
   const Event& second = g_clock->event(end);
   if (first.context != second.context || first.stream != second.stream) return GpuTime::kUnknown;
-  const QuietCalls quiet(driver, second.context);
+  const CudaCalls quiet(driver, second.context);
   switch (driver.event_query(second.handle)) {
-    case kSuccess:
+    case kCuSuccess:
       break;
-    case kNotReady:
+    case base::kCuNotReady:
       return GpuTime::kPending;
     default:
       return GpuTime::kUnknown;
   }
   float milliseconds = 0;
-  if (driver.event_elapsed(&milliseconds, first.handle, second.handle) != kSuccess ||
+  if (driver.event_elapsed(&milliseconds, first.handle, second.handle) != kCuSuccess ||
       !(milliseconds >= 0))
     return GpuTime::kUnknown;
   ns = std::llround(static_cast<double>(milliseconds) * 1e6);

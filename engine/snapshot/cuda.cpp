@@ -1,0 +1,242 @@
+#include "engine/snapshot/cuda.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/snapshot/cuda_device.h"
+#include "engine/snapshot/cuda_layout.h"
+
+namespace sonde::snapshot {
+
+using base::CudaCalls;
+using base::CudaDriver;
+using base::kCuSuccess;
+
+namespace {
+
+static_assert(cuda::kBins == Statistics::kBins);
+static_assert(static_cast<int>(Element::kFloat64) == 0 &&
+                  static_cast<int>(Element::kBFloat16) == 3 &&
+                  static_cast<int>(Element::kInt64) == 8 && static_cast<int>(Element::kBool) == 16,
+              "the kernels have the same numbers");
+
+constexpr std::size_t kAlignment = 256;
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Where in a workspace what lies. Inputs and outputs are also on the host.
+struct Plan {
+  std::size_t inputs = 0, outputs, edges, ranges, squares, end;
+
+  Plan(std::size_t tensors, std::size_t tiles)
+      : outputs(aligned(tensors * sizeof(cuda::Input))),
+        edges(outputs + aligned(tensors * sizeof(cuda::Output))),
+        ranges(edges + aligned(tensors * sizeof(cuda::Edges))),
+        squares(ranges + aligned(tiles * sizeof(cuda::Range))),
+        end(squares + aligned(tiles * sizeof(cuda::Squares))) {}
+};
+
+// The order of the elements does not matter, so a tensor whose elements fill a run of memory in
+// whatever order is that run. False: too many dimensions.
+bool describe(const Tensor& tensor, cuda::Input& input) {
+  struct Dimension {
+    std::int64_t size, stride;
+  };
+  Dimension dimensions[64];
+  std::size_t rank = 0;
+  std::int64_t count = 1, stride = 1;
+  if (tensor.rank > std::size(dimensions)) return false;
+  for (std::uint32_t d = tensor.rank; d-- > 0;) {
+    const std::int64_t size = tensor.sizes[d];
+    if (size != 1)
+      dimensions[rank++] = {size, tensor.strides == nullptr ? stride : tensor.strides[d]};
+    stride *= size;
+    count *= size;
+  }
+  input.data = reinterpret_cast<std::uintptr_t>(tensor.data);
+  input.count = count;
+  input.element = static_cast<unsigned short>(tensor.element);
+  input.rank = 0;
+  if (count == 0) return true;
+  std::sort(dimensions, dimensions + rank,
+            [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+  // Those that continue each other are one.
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (kept != 0 &&
+        dimensions[kept - 1].size * dimensions[kept - 1].stride == dimensions[i].stride) {
+      dimensions[kept - 1].size *= dimensions[i].size;
+    } else {
+      dimensions[kept++] = dimensions[i];
+    }
+  }
+  if (kept == 0 || (kept == 1 && dimensions[0].stride == 1)) return true;
+  if (kept > cuda::kMaxRank) return false;
+  input.rank = static_cast<unsigned short>(kept);
+  for (std::size_t i = 0; i < kept; ++i) {
+    input.sizes[kept - 1 - i] = dimensions[i].size;
+    input.strides[kept - 1 - i] = dimensions[i].stride;
+  }
+  return true;
+}
+
+Statistics statistics_of(const cuda::Output& output) {
+  Statistics result;
+  result.count = output.finite;
+  result.nan_count = output.nan;
+  result.inf_count = output.inf;
+  result.zero_count = output.zero;
+  if (output.finite == 0) return result;
+  const auto count = static_cast<double>(output.finite);
+  result.min = output.min;
+  result.max = output.max;
+  result.mean = output.sum / count;
+  if (!std::isfinite(result.mean)) result.mean = output.scaled_sum / count / cuda::kShrink;
+  // The mean lies between them, rounding aside.
+  result.mean = std::clamp(result.mean, result.min, result.max);
+  result.std = std::sqrt(output.squares / count);
+  if (!std::isfinite(result.std))
+    result.std = std::sqrt(output.scaled_squares / count) / cuda::kShrink;
+  result.norm = std::hypot(result.mean, result.std) * std::sqrt(count);
+  std::copy(std::begin(output.counts), std::end(output.counts), result.counts.begin());
+  return result;
+}
+
+}  // namespace
+
+CudaState prepare_cuda(int device) noexcept {
+  CudaDevice* found = CudaDevice::of(device);
+  return found == nullptr ? CudaState::kUnavailable : found->prepare(false);
+}
+
+CudaState await_cuda(int device) noexcept {
+  CudaDevice* found = CudaDevice::of(device);
+  return found == nullptr ? CudaState::kUnavailable : found->prepare(true);
+}
+
+std::string cuda_problem(int device) {
+  const CudaDevice* found = CudaDevice::of(device);
+  return found == nullptr ? "no CUDA driver in this process" : found->problem();
+}
+
+bool cuda_stream_usable(int device, void* stream) noexcept {
+  CudaDevice* found = CudaDevice::of(device);
+  if (found == nullptr) return false;
+  const CudaCalls calls(found->driver(), found->context());
+  int capturing = base::kCuNotCapturing;
+  return found->driver().stream_is_capturing(static_cast<base::CuStream>(stream), &capturing) ==
+             kCuSuccess &&
+         capturing == base::kCuNotCapturing;
+}
+
+struct CudaStatistics::Run {
+  CudaDevice* device;
+  std::unique_ptr<Workspace> space;
+  std::vector<std::size_t> records;
+  std::size_t outputs;  // where they lie on the host
+};
+
+CudaStatistics::~CudaStatistics() {
+  for (std::unique_ptr<Run>& run : runs_) {
+    if (run->space) run->device->give(std::move(run->space));
+  }
+}
+
+bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> tensors,
+                           std::vector<std::size_t> records) noexcept {
+  CudaDevice* gpu = CudaDevice::of(device);
+  if (gpu == nullptr || gpu->prepare(true) != CudaState::kReady) return false;
+  const CudaDriver& driver = gpu->driver();
+  const CudaCalls calls(driver, gpu->context());
+  const auto training = static_cast<base::CuStream>(stream);
+  try {
+    std::vector<cuda::Input> inputs;
+    inputs.reserve(tensors.size());
+    std::vector<std::size_t> measured;
+    measured.reserve(tensors.size());
+    std::size_t tiles = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      cuda::Input input{};
+      if (!describe(tensors[i], input)) continue;
+      input.first_tile = static_cast<unsigned>(tiles);
+      tiles += static_cast<std::size_t>((input.count + cuda::kTile - 1) / cuda::kTile);
+      inputs.push_back(input);
+      measured.push_back(records[i]);
+    }
+    if (inputs.empty()) return true;
+    const Plan plan(inputs.size(), tiles);
+    runs_.reserve(runs_.size() + 1);
+    auto run = std::make_unique<Run>();
+    run->device = gpu;
+    run->records = std::move(measured);
+    run->outputs = plan.outputs;
+    run->space = gpu->take(plan.end, plan.edges);
+    if (!run->space) return false;
+    Workspace& space = *run->space;
+    const std::size_t input_bytes = inputs.size() * sizeof(cuda::Input);
+    std::memcpy(space.host, inputs.data(), input_bytes);
+    base::CuPointer at_inputs = space.device, at_outputs = space.device + plan.outputs,
+                    at_edges = space.device + plan.edges, at_ranges = space.device + plan.ranges,
+                    at_squares = space.device + plan.squares;
+    auto count = static_cast<int>(inputs.size());
+    const base::CuStream own = gpu->stream();
+    bool fine = driver.event_record(space.begun, training) == kCuSuccess &&
+                driver.stream_wait_event(own, space.begun, 0) == kCuSuccess &&
+                driver.copy_to_device(at_inputs, space.host, input_bytes, own) == kCuSuccess;
+    const auto launch = [&](base::CuFunction kernel, std::size_t blocks, auto&... arguments) {
+      void* list[] = {&arguments...};
+      fine = fine && (blocks == 0 ||
+                      driver.launch(kernel, static_cast<unsigned>(blocks), 1, 1, cuda::kThreads, 1,
+                                    1, 0, own, list, nullptr) == kCuSuccess);
+    };
+    const CudaDevice::Kernels& kernels = gpu->kernels();
+    launch(kernels.measure_range, tiles, at_inputs, count, at_ranges);
+    launch(kernels.combine_range, inputs.size(), at_inputs, at_ranges, at_outputs, at_edges);
+    launch(kernels.measure_spread, tiles, at_inputs, count, at_edges, at_squares, at_outputs);
+    launch(kernels.combine_spread, inputs.size(), at_inputs, at_edges, at_squares, at_outputs);
+    fine = fine && driver.copy_to_host(space.host + plan.outputs, at_outputs,
+                                       inputs.size() * sizeof(cuda::Output), own) == kCuSuccess;
+    // Also when something failed: what was begun still uses the memory.
+    space.launched = driver.event_record(space.done, own) == kCuSuccess;
+    driver.stream_wait_event(training, space.done, 0);
+    if (!fine || !space.launched) {
+      gpu->give(std::move(run->space));
+      return false;
+    }
+    runs_.push_back(std::move(run));
+    return true;
+  } catch (...) {
+    return false;  // out of memory
+  }
+}
+
+bool CudaStatistics::ready() noexcept {
+  return std::all_of(runs_.begin(), runs_.end(), [](const std::unique_ptr<Run>& run) {
+    const CudaCalls calls(run->device->driver(), run->device->context());
+    return run->device->driver().event_query(run->space->done) != base::kCuNotReady;
+  });
+}
+
+void CudaStatistics::complete(Capture& capture, bool) noexcept {
+  for (std::unique_ptr<Run>& run : runs_) {
+    const CudaDriver& driver = run->device->driver();
+    bool done;
+    {
+      const CudaCalls calls(driver, run->device->context());
+      done = driver.event_query(run->space->done) == kCuSuccess;
+    }
+    for (std::size_t i = 0; done && i < run->records.size(); ++i) {
+      cuda::Output output;
+      std::memcpy(&output, run->space->host + run->outputs + i * sizeof output, sizeof output);
+      if (run->records[i] < capture.statistics.size())
+        capture.statistics[run->records[i]] = statistics_of(output);
+    }
+    run->device->give(std::move(run->space));
+  }
+  runs_.clear();
+}
+
+}  // namespace sonde::snapshot

@@ -1,0 +1,49 @@
+// Statistics of tensors on NVIDIA GPUs: one fused pass over all of them, on a stream of our own
+// that follows the training's. Nothing waits on the host: the drain thread asks whether it is done.
+// The memory used is the driver's, not the framework's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/cuda_driver.h"
+#include "engine/snapshot/capture.h"
+#include "engine/snapshot/tensor.h"
+
+namespace sonde::snapshot {
+
+enum class CudaState : std::uint8_t { kPreparing, kReady, kUnavailable };
+
+// Begins to compile the kernels for this device, on a thread of its own, unless that is done.
+CudaState prepare_cuda(int device) noexcept;
+// Likewise, and waits for it.
+CudaState await_cuda(int device) noexcept;
+// Why it is unavailable.
+std::string cuda_problem(int device);
+
+// May this stream be given something to do? Not while it is being captured into a graph.
+bool cuda_stream_usable(int device, void* stream) noexcept;
+
+class CudaStatistics final : public Pending {
+ public:
+  CudaStatistics() = default;
+  ~CudaStatistics() override;
+
+  // Measures tensors of one device, whose data are its addresses, after all that `stream` holds now
+  // and before all that it gets from now on: they need not outlive this call. tensors[i] is the
+  // capture's record number records[i]. False: nothing was begun.
+  bool begin(int device, void* stream, std::span<const Tensor> tensors,
+             std::vector<std::size_t> records) noexcept;
+
+  bool ready() noexcept override;
+  void complete(Capture& capture, bool give_up) noexcept override;
+
+ private:
+  struct Run;
+  std::vector<std::unique_ptr<Run>> runs_;
+};
+
+}  // namespace sonde::snapshot

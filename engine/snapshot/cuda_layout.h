@@ -1,0 +1,49 @@
+// What the host and the kernels hand each other. Compiled by both, by the latter without any other
+// header: plain types, no library.
+#pragma once
+
+namespace sonde::snapshot::cuda {
+
+constexpr int kTile = 32768;  // elements that one block of threads measures
+constexpr int kThreads = 256;
+constexpr int kBins = 16;
+constexpr int kMaxRank = 8;
+// Sums of huge doubles overflow where their mean does not: they are also taken of smaller ones.
+constexpr double kShrink = 7.458340731200207e-155;  // 2^-512
+
+struct Input {
+  unsigned long long data;
+  long long count;
+  unsigned first_tile;
+  unsigned short element;  // snapshot::Element
+  unsigned short rank;     // 0: one run of memory
+  long long sizes[kMaxRank];
+  long long strides[kMaxRank];  // in elements
+};
+
+struct Range {  // of a tile
+  double sum, scaled_sum, min, max;
+  unsigned nan, inf, zero, finite;
+};
+
+struct Edges {  // of a tensor
+  double edge[kBins];
+  double mean;
+  float threshold[kBins + 1];  // the smallest float that is not below the edge
+  float low, scale;
+  unsigned simple;    // floats are fine enough to find the nearest edge
+  unsigned dirty;     // some values are not finite
+  unsigned constant;  // all finite values are the same
+};
+
+struct Squares {  // of a tile
+  double sum, scaled_sum;
+};
+
+struct Output {  // of a tensor
+  double sum, scaled_sum, min, max, squares, scaled_squares;
+  unsigned long long nan, inf, zero, finite;
+  unsigned long long counts[kBins];
+};
+
+}  // namespace sonde::snapshot::cuda
