@@ -139,6 +139,8 @@ struct CudaStatistics::Run {
   std::size_t outputs;  // where they lie on the host
 };
 
+CudaStatistics::CudaStatistics() = default;
+
 CudaStatistics::~CudaStatistics() {
   for (std::unique_ptr<Run>& run : runs_) {
     if (run->space) run->device->give(std::move(run->space));

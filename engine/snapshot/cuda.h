@@ -29,7 +29,7 @@ bool cuda_stream_usable(int device, void* stream) noexcept;
 
 class CudaStatistics final : public Pending {
  public:
-  CudaStatistics() = default;
+  CudaStatistics();
   ~CudaStatistics() override;
 
   // Measures tensors of one device, whose data are its addresses, after all that `stream` holds now

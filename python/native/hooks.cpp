@@ -8,6 +8,7 @@
 
 #include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
+#include "python/native/cuda.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -470,7 +471,19 @@ void look_for_gpu() noexcept {
     return;
   const Ref initialized(PyObject_GetAttr(g_torch.cuda, g_initialized_name));
   if (!initialized) PyErr_Clear();
-  if (initialized.get() == Py_True && !probe::gpu_start(current_stream)) Py_CLEAR(g_torch.cuda);
+  if (initialized.get() != Py_True) return;
+  if (!probe::gpu_start(current_stream)) {
+    Py_CLEAR(g_torch.cuda);
+  } else if (g_torch.device != nullptr) {
+    const Ref device(PyObject_CallNoArgs(g_torch.device));
+    const long number = device ? PyLong_AsLong(device.get()) : -1;
+    if (number < 0) return PyErr_Clear();
+    gpu_appeared(static_cast<int>(number));
+  }
+}
+
+bool current_cuda_stream(int device, void** stream) noexcept {
+  return current_stream(device, stream);
 }
 
 StepClaim::StepClaim(bool wanted) noexcept {

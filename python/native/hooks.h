@@ -27,6 +27,9 @@ void settle_hooks() noexcept;
 // The GPU's clock starts when the program has begun to use the GPU, never before.
 void look_for_gpu() noexcept;
 
+// The stream that torch works on now; false when that is not known. With the GIL.
+bool current_cuda_stream(int device, void** stream) noexcept;
+
 // What speaks for an evaluation to come: gradients are off, or the last model is in evaluation
 // mode. A trainer that says when it evaluates may fetch before it has set the model to training
 // again.

@@ -1,0 +1,80 @@
+#include "python/native/cuda.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "engine/snapshot/cuda.h"
+#include "engine/snapshot/cuda_compiler.h"
+#include "python/native/hooks.h"
+#include "python/native/module.h"
+
+namespace nb = nanobind;
+
+namespace sonde::native {
+
+namespace {
+
+bool g_wanted = false;  // guarded by the GIL
+
+}  // namespace
+
+bool begin_cuda(int device, std::span<const snapshot::Tensor> tensors,
+                std::vector<std::size_t> records, snapshot::Capture& capture) {
+  void* stream = nullptr;
+  if (!current_cuda_stream(device, &stream)) return false;
+  const nb::gil_scoped_release release;  // the kernels may still be compiling
+  if (!snapshot::cuda_stream_usable(device, stream)) return false;
+  // One for all devices of the capture.
+  auto* pending = dynamic_cast<snapshot::CudaStatistics*>(capture.pending.get());
+  std::unique_ptr<snapshot::CudaStatistics> fresh;
+  if (pending == nullptr) {
+    fresh = std::make_unique<snapshot::CudaStatistics>();
+    pending = fresh.get();
+  }
+  if (!pending->begin(device, stream, tensors, std::move(records))) return false;
+  if (fresh) capture.pending = std::move(fresh);
+  return true;
+}
+
+void gpu_appeared(int device) noexcept {
+  if (g_wanted) snapshot::prepare_cuda(device);
+}
+
+void add_cuda(nb::module_& module) {
+  module.def(
+      "want_cuda",
+      [](std::optional<std::vector<std::string>> nvrtc) {
+        g_wanted = nvrtc.has_value();
+        if (nvrtc) snapshot::set_nvrtc_paths(std::move(*nvrtc));
+      },
+      nb::arg("nvrtc").none(),
+      "Compile the kernels once the program uses a GPU, with NVRTC from one of these paths, the "
+      "likeliest first. None: do not.");
+  module.def(
+      "prepare_cuda",
+      [](int device) {
+        const nb::gil_scoped_release release;
+        return snapshot::await_cuda(device) == snapshot::CudaState::kReady
+                   ? std::string()
+                   : snapshot::cuda_problem(device);
+      },
+      nb::arg("device"), "Compile the kernels for this GPU and wait for it; what is wrong, or ''.");
+  module.def(
+      "compile_kernels",
+      [](int major, int minor) {
+        std::string image;
+        base::Status status;
+        {
+          const nb::gil_scoped_release release;
+          status = snapshot::compile_kernels(major, minor, image);
+        }
+        if (!status.ok()) throw nb::value_error(status.text().c_str());
+        return nb::bytes(image.data(), image.size());
+      },
+      nb::arg("major"), nb::arg("minor"),
+      "The kernels of the statistics, compiled for a compute capability.");
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,37 @@
+"""The GPU's kernels are text until they run: here they are compiled for every kind of GPU."""
+
+from __future__ import annotations
+
+import pytest
+from sonde import _core
+from sonde.snapshots.cuda import nvrtc_paths
+
+
+@pytest.fixture
+def nvrtc():
+    paths = nvrtc_paths()
+    assert paths, "nvidia-cuda-nvrtc is in tools/requirements-dev.txt"
+    _core.want_cuda(paths)
+    yield
+    _core.want_cuda(None)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)])
+def test_kernels_compile(nvrtc, capability):
+    image = _core.compile_kernels(*capability)
+    assert image.startswith(b"\x7fELF")
+    for kernel in (b"measure_range", b"combine_range", b"measure_spread", b"combine_spread"):
+        assert kernel in image
+
+
+def test_a_gpu_newer_than_the_compiler_gets_code_that_its_driver_translates(nvrtc):
+    assert b".version" in _core.compile_kernels(99, 0)[:2000]
+
+
+def test_a_gpu_that_is_too_old_is_refused(nvrtc):
+    with pytest.raises(ValueError, match="knows no code"):
+        _core.compile_kernels(2, 0)
+
+
+def test_without_a_driver_there_is_a_reason(nvrtc):
+    assert _core.prepare_cuda(0) == "no CUDA driver in this process"
