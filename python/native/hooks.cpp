@@ -8,6 +8,7 @@
 
 #include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -34,18 +35,6 @@ PyObject* g_training_name = nullptr;  // "training", "_parameters", ...: interne
 PyObject* g_parameters_name = nullptr;
 PyObject* g_modules_name = nullptr;
 PyObject* g_initialized_name = nullptr;
-
-// An exception of our own questions must not disturb the host.
-class KeepError {
- public:
-  KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
-  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
-  KeepError(const KeepError&) = delete;
-  KeepError& operator=(const KeepError&) = delete;
-
- private:
-  PyObject *type_, *value_, *traceback_;
-};
 
 bool is_true(PyObject* function, bool otherwise) {
   if (function == nullptr) return otherwise;
@@ -197,6 +186,7 @@ void remember(const record::Lane& stack, PyObject* module, bool training) {
   LastModels& last = last_models(stack);
   last.any.set(module);
   if (training) last.training.set(module);
+  if (training && snapshots_wanted()) note_model(module);
   view.last = module;
   view.last_training = training ? module : nullptr;
   view.last_stack = &stack;
@@ -352,6 +342,7 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 struct StepGuard {
   PyDictObject dict;
   std::uint64_t serial;  // 0: the step was completed
+  bool takes_gradients;  // when it is completed: they are made inside of it
 };
 
 SONDE_HOT void end_guarded(StepGuard* guard, bool completed) {
@@ -398,17 +389,26 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   const Ref guard(new_guard());
   if (!guard || (PyDict_GET_SIZE(args[2]) != 0 && PyDict_Update(guard.get(), args[2]) != 0))
     return PyErr_Clear(), Py_NewRef(Py_None);
-  auto& serial = reinterpret_cast<StepGuard*>(guard.get())->serial;
-  serial = 0;
-  with_training(
-      [&](Training& training, Here here) { serial = training.begin_optimizer(here, closure); });
-  if (serial == 0) Py_RETURN_NONE;
+  auto* step = reinterpret_cast<StepGuard*>(guard.get());
+  step->serial = 0;
+  step->takes_gradients = snapshots_wanted() && is_last_step(args[0]);
+  if (step->takes_gradients && !closure) [[unlikely]] {
+    step->takes_gradients = false;
+    take_gradients(args[0]);
+  }
+  with_training([&](Training& training, Here here) {
+    step->serial = training.begin_optimizer(here, closure);
+  });
+  if (step->serial == 0) Py_RETURN_NONE;
   return PyTuple_Pack(2, args[1], guard.get());
 }
 
 SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count == 3 && Py_TYPE(args[2]) == &g_guard_type)
-    end_guarded(reinterpret_cast<StepGuard*>(args[2]), true);
+  if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
+  auto* step = reinterpret_cast<StepGuard*>(args[2]);
+  end_guarded(step, true);
+  if (std::exchange(step->takes_gradients, false)) [[unlikely]]
+    take_gradients(args[0]);
   Py_RETURN_NONE;
 }
 

@@ -34,6 +34,18 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// An exception of our own questions must not disturb the host.
+class KeepError {
+ public:
+  KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
+  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
+  KeepError(const KeepError&) = delete;
+  KeepError& operator=(const KeepError&) = delete;
+
+ private:
+  PyObject *type_, *value_, *traceback_;
+};
+
 inline PyThreadState* current_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
   return PyThreadState_GetUnchecked();
