@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
     throw nanobind::python_error();
   add_session(module);
   add_trace(module);
+  add_measuring(module);
 }

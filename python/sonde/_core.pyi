@@ -2,9 +2,9 @@
 
 # ruff: noqa: N801  (the classes are called like functions, as the Cirron API names them)
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
 _T = TypeVar("_T")
 
@@ -246,3 +246,12 @@ def begin_training(steps_per_epoch: int) -> None:
 
 def gpu_events_made() -> int:
     """How many CUDA events the pool has had to create."""
+
+def measure_tensors(tensors: Sequence[object], threads: int = 1) -> list[dict[str, Any] | None]:
+    """Statistics of each tensor; None where its memory cannot be had."""
+
+def read_tensor(tensor: object) -> dict[str, Any]:
+    """Whether and how a tensor's memory can be read, its dtype, shape and device.
+
+    The device is (type, index) in DLPack's numbers.
+    """

@@ -1,0 +1,59 @@
+// Memory that holds the values of one tensor, as the statistics read it: where, of what type, in
+// what order. Owns nothing; whoever fills it in keeps the memory alive while it is read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sonde::snapshot {
+
+// A complex tensor is given as its real and imaginary parts: one more dimension, of size 2.
+enum class Element : std::uint8_t {
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kFloat8E4M3FN,
+  kFloat8E5M2,
+  kFloat8E4M3FNUZ,
+  kFloat8E5M2FNUZ,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt64,
+  kUInt32,
+  kUInt16,
+  kUInt8,
+  kBool,
+};
+
+constexpr std::size_t element_size(Element element) noexcept {
+  switch (element) {
+    case Element::kFloat64:
+    case Element::kInt64:
+    case Element::kUInt64:
+      return 8;
+    case Element::kFloat32:
+    case Element::kInt32:
+    case Element::kUInt32:
+      return 4;
+    case Element::kFloat16:
+    case Element::kBFloat16:
+    case Element::kInt16:
+    case Element::kUInt16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+struct Tensor {
+  const void* data = nullptr;
+  Element element = Element::kFloat32;
+  std::uint32_t rank = 0;
+  const std::int64_t* sizes = nullptr;
+  const std::int64_t* strides = nullptr;  // in elements; null: contiguous
+};
+
+}  // namespace sonde::snapshot
