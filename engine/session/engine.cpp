@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "engine/base/log.h"
 #include "engine/record/lane.h"
 #include "engine/session/session.h"
@@ -14,6 +16,7 @@ struct Engine::State {
   std::shared_ptr<Session> session;
   Counters last;                // of the session that ended
   record::Losses lost_earlier;  // counted before the last session ended
+  std::atomic<std::uint64_t> late_snapshots{0};  // came when no session was open
   bool fresh = true;            // nothing in memory belongs to an ended session
 };
 
@@ -47,6 +50,7 @@ bool Engine::active() const noexcept { return state_->session != nullptr; }
 void Engine::start(Options options) {
   if (state_->session) return;
   base::reset_log();
+  state_->late_snapshots.store(0);
   {
     const std::lock_guard lock(state_->shared.lock);
     if (!state_->fresh) state_->shared.memory.clear();
@@ -77,6 +81,11 @@ void Engine::finish_stop() {
   state_->session.reset();
   state_->lost_earlier = record::total_losses();
   state_->fresh = false;
+}
+
+void Engine::add_capture(snapshot::Capture capture) {
+  if (const auto current = session()) return current->add_capture(std::move(capture));
+  state_->late_snapshots.fetch_add(capture.size());
 }
 
 void Engine::flush() {
@@ -119,7 +128,11 @@ void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {
 }
 
 Counters Engine::counters() const {
-  if (!state_->session) return state_->last;
+  if (!state_->session) {
+    Counters last = state_->last;
+    last.dropped_snapshots += state_->late_snapshots.load();
+    return last;
+  }
   Counters all = state_->session->counters();
   const record::Losses losses = record::total_losses();
   all.dropped_scopes = losses.depth - state_->lost_earlier.depth;

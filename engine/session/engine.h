@@ -9,6 +9,7 @@
 
 #include "engine/model/trace.h"
 #include "engine/session/options.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 
@@ -28,6 +29,8 @@ struct Counters {
   std::uint64_t damaged_records = 0;
   std::uint64_t journal_bytes = 0;
   std::uint64_t flushed_batches = 0;
+  std::uint64_t snapshots = 0;          // records that went through the sinks
+  std::uint64_t dropped_snapshots = 0;  // records that did not
   std::string journal;  // path; empty: in memory only
   enum class Mode {
     kStopped,
@@ -50,6 +53,10 @@ class Engine {
   void await_stop();   // not quiet: drains, writes, joins
   void finish_stop();  // quiet: back to memory
   bool active() const noexcept;
+
+  // Any thread. Its records go through the sinks as soon as they are complete; without a session
+  // they are dropped and counted.
+  void add_capture(snapshot::Capture capture);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
   // after 30 s. Without a session, moves it into memory.

@@ -181,6 +181,22 @@ void Memory::add_mark(const model::Mark& mark) {
   }
 }
 
+void Memory::add_late(const model::Mark& mark) {
+  for (std::size_t i = count_; i-- > 0;) {
+    Row& span = row(first_ + i);
+    if (!(span.id == mark.span_id)) continue;
+    std::uint32_t& first = mark.summary ? span.marks.first_summary : span.marks.first_point;
+    std::uint32_t& count = mark.summary ? span.marks.summaries : span.marks.points;
+    Chain chain{first, first, count};
+    for (std::uint32_t n = 1; n < count; ++n) chain.last = mark_row(chain.last).next;
+    append(chain, mark.summary ? kMaxSummaryMarks : kMaxPointMarks, mark);
+    first = chain.first;
+    count = chain.count;
+    return;
+  }
+  add_mark(mark);
+}
+
 void Memory::release(std::uint32_t first, std::uint32_t count) {
   if (count == 0) return;
   std::uint32_t last = first;

@@ -23,6 +23,8 @@ class Memory {
 
   void set_capacity(std::uint32_t spans);
   void add(const model::Batch& batch);
+  // A mark that may come after its span was closed. Looks through everything: for rare ones.
+  void add_late(const model::Mark& mark);
   void clear();
   std::size_t size() const noexcept { return count_; }
 

@@ -1,17 +1,32 @@
 #include "engine/session/outbox.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "engine/base/log.h"
 #include "engine/record/journal.h"
 #include "engine/spool/commit.h"
 
 namespace sonde::session {
 
+namespace {
+
+void append(Moved& first, const Moved& second) {
+  first.tails.insert(first.tails.end(), second.tails.begin(), second.tails.end());
+  first.blocks.insert(first.blocks.end(), second.blocks.begin(), second.blocks.end());
+}
+
+}  // namespace
+
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
-                  Moved moved) {
-  if (retry() && write(created_ns, batch_id, json, moved)) return;
-  waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved)});
+                  Moved moved, std::size_t snapshots) {
+  if (retry() && write(created_ns, batch_id, json, moved)) {
+    snapshots_written_.fetch_add(snapshots, std::memory_order_relaxed);
+    return;
+  }
+  waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved), snapshots});
   waiting_bytes_ += json.size();
-  while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_oldest();
+  while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
 }
 
@@ -20,6 +35,7 @@ bool Outbox::retry() {
     const Waiting& oldest = waiting_.front();
     if (!write(oldest.created_ns, oldest.batch_id, oldest.json, oldest.moved)) return false;
     waiting_bytes_ -= oldest.json.size();
+    snapshots_written_.fetch_add(oldest.snapshots, std::memory_order_relaxed);
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
   }
@@ -50,9 +66,7 @@ void Outbox::skip(Moved moved) {
   if (waiting_.empty()) return commit(moved);
   // Committed now, it would take the records of waiting batches along. It goes with the newest of
   // them.
-  Moved& newest = waiting_.back().moved;
-  newest.tails.insert(newest.tails.end(), moved.tails.begin(), moved.tails.end());
-  newest.blocks.insert(newest.blocks.end(), moved.blocks.begin(), moved.blocks.end());
+  append(waiting_.back().moved, moved);
 }
 
 void Outbox::forget_positions() {
@@ -65,10 +79,32 @@ void Outbox::abandon() {
   waiting_bytes_ = 0;
 }
 
-void Outbox::give_up_oldest() {
-  commit(waiting_.front().moved);
-  waiting_bytes_ -= waiting_.front().json.size();
-  waiting_.pop_front();
+void Outbox::give_up_one() {
+  const auto victim = std::find_if(waiting_.begin(), waiting_.end(),
+                                   [](const Waiting& batch) { return batch.snapshots != 0; });
+  give_up(victim == waiting_.end() ? waiting_.begin() : victim);
+}
+
+std::uint64_t Outbox::drop_snapshots() {
+  const std::uint64_t before = snapshots_lost();
+  for (std::size_t i = waiting_.size(); i-- > 0;) {
+    const auto batch = waiting_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (batch->snapshots != 0) give_up(batch);
+  }
+  waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+  return snapshots_lost() - before;
+}
+
+// The positions it carries are committed after those of the batches before it.
+void Outbox::give_up(std::deque<Waiting>::iterator batch) {
+  if (batch == waiting_.begin()) {
+    commit(batch->moved);
+  } else {
+    append(std::prev(batch)->moved, batch->moved);
+  }
+  waiting_bytes_ -= batch->json.size();
+  snapshots_lost_.fetch_add(batch->snapshots, std::memory_order_relaxed);
+  waiting_.erase(batch);
   lost_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -30,6 +30,11 @@ namespace {
 constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
 constexpr std::size_t kKeptBufferBytes = 256 * 1024;
+constexpr std::size_t kSnapshotsPerBatch = 1024;  // about a kilobyte each
+constexpr std::uint64_t kStatisticsPollNs = 5'000'000;
+constexpr std::uint64_t kStatisticsPatienceNs = 2'000'000'000;  // of a flush, and of the end
+constexpr std::uint64_t kBlobPatienceNs = 30'000'000'000;       // of the end of a session
+constexpr std::uint64_t kBlobPatienceOnSignalNs = 3'000'000'000;
 constexpr std::uint64_t kHeartbeatNs = 1'000'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 
@@ -178,6 +183,11 @@ void Session::flush() {
   }
 }
 
+void Session::add_capture(snapshot::Capture capture) {
+  // At once: the journal knows nothing of it.
+  if (captures_.add(std::move(capture))) Journal::instance().wake().raise();
+}
+
 void Session::run() noexcept {
   pthread_setname_np(pthread_self(), "sonde-drain");
   t_draining = true;
@@ -208,13 +218,14 @@ void Session::run() noexcept {
     sleep(seen);
   }
   try {
-    last_tick();
+    last_tick(kBlobPatienceNs);
   } catch (const std::exception& error) {
     all_written_ = false;
     base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick",
                    std::string("the last flush failed: ") + error.what() +
                        "; run sonde autopsy on the output directory");
   }
+  captures_.close();
   done_.store(~std::uint64_t{0});
   done_event_.raise();
 }
@@ -224,9 +235,11 @@ void Session::run() noexcept {
 void Session::sleep(std::uint32_t seen) {
   Journal& journal = Journal::instance();
   for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
-    const std::uint64_t nap = std::min(left, kHeartbeatNs);
+    const bool polls = captures_.awaits_statistics();
+    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kHeartbeatNs);
     if (journal.wake().wait(seen, nap)) return;
     left -= nap;
+    if (polls && captures_.look()) return;
     journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   }
 }
@@ -234,7 +247,7 @@ void Session::sleep(std::uint32_t seen) {
 void Session::finish_for_signal() {
   try {
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
-    last_tick();
+    last_tick(kBlobPatienceOnSignalNs);
     Journal::instance().header().ended = 1;
     if (all_written_) {
       Journal::instance().header().clean = 1;
@@ -275,9 +288,18 @@ void Session::grow_journal() {
   }
 }
 
-void Session::last_tick() {
+void Session::last_tick(std::uint64_t blob_patience_ns) {
   tick();
+  await_captures(std::min(blob_patience_ns, kStatisticsPatienceNs), blob_patience_ns);
+  captures_.give_up();
+  deliver_captures();
   if (!outbox_ || outbox_->waiting() == 0) return;
+  if (const std::uint64_t records = outbox_->drop_snapshots(); records != 0) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "snapshots-lost",
+                   std::to_string(records) + " snapshot records could not be written to " +
+                       directory_->path() + " and are lost: free some space");
+  }
+  if (outbox_->waiting() == 0) return;
   all_written_ = false;
   if (!output_usable_) return;  // said at the start
   const std::string left =
@@ -296,6 +318,8 @@ void Session::tick() {
   const std::uint64_t before = batches_.load(std::memory_order_relaxed);
   drain_batches();
   await_gpu();
+  const bool awaited = !stopping_.load() && requested_.load() != done_.load();
+  await_captures(awaited ? kStatisticsPatienceNs : 0, 0);
   const bool idle = batches_.load(std::memory_order_relaxed) == before;
   if (idle) journal.trim();
   // Between ticks the buffers of a large batch are better off with the system.
@@ -350,6 +374,43 @@ void Session::await_gpu() {
   shared_.drainer.gpu().give_up(false);
 }
 
+// Writes the records of captures that are complete. Waits as long as it may for what is under way.
+void Session::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns) {
+  const std::uint64_t start = base::monotonic_ns();
+  for (;;) {
+    captures_.look();
+    deliver_captures();
+    const std::uint64_t waited = base::monotonic_ns() - start;
+    const bool wait_on = (captures_.awaits_statistics() && waited < statistics_ns) ||
+                         (captures_.awaits_blobs() && waited < blobs_ns);
+    if (!wait_on) return;
+    const timespec moment{0, 500'000};
+    ::nanosleep(&moment, nullptr);
+  }
+}
+
+void Session::deliver_captures() {
+  if (const std::string alarm = captures_.take_alarm(); !alarm.empty()) {
+    base::log_once(LogLevel::kWarning, "cirron.profiler", "first-non-finite", alarm);
+    if (options_.on_lines) options_.on_lines({alarm});
+  }
+  const bool encode = outbox_ || options_.on_batch;
+  for (bool more = true; more;) {
+    batch_.clear();
+    earlier_.clear();
+    more = captures_.collect(kSnapshotsPerBatch, encode, batch_);
+    // Who reads snapshots reads files or the transport; with neither there is nobody to keep them
+    // for.
+    if (!outbox_) snapshots_.fetch_add(captures_.collected(), std::memory_order_relaxed);
+    if (batch_.empty()) continue;
+    {
+      const std::lock_guard lock(shared_.lock);
+      for (const model::Mark& mark : batch_.marks) shared_.memory.add_late(mark);
+    }
+    deliver({});
+  }
+}
+
 // Fills batch_; true when another one has to follow.
 bool Session::next_batch(Moved& moved) {
   batch_.clear();
@@ -380,7 +441,8 @@ void Session::deliver(Moved moved) {
     spool::encode_batch(json_, batch_);
   }
   if (outbox_) {
-    outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved));
+    outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved),
+                  batch_.snapshots.size());
   } else {
     commit(moved);
   }
@@ -467,6 +529,8 @@ Counters Session::counters() const {
     all.lost_batches = outbox_->lost();
     all.waiting_batches = outbox_->waiting();
   }
+  all.snapshots = snapshots_.load() + (outbox_ ? outbox_->snapshots_written() : 0);
+  all.dropped_snapshots = captures_.lost() + (outbox_ ? outbox_->snapshots_lost() : 0);
   all.clock_steps = clock_steps_.load();
   all.recovered_journals = recovered_journals_.load();
   all.recovered_spans = recovered_spans_.load();

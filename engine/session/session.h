@@ -11,6 +11,7 @@
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
 #include "engine/record/lane.h"
+#include "engine/session/captures.h"
 #include "engine/session/drainer.h"
 #include "engine/session/engine.h"
 #include "engine/session/memory.h"
@@ -39,6 +40,7 @@ class Session {
   void release();
 
   void flush();
+  void add_capture(snapshot::Capture capture);  // any thread
   Counters counters() const;
 
  private:
@@ -46,9 +48,11 @@ class Session {
   void open_root();
   void run() noexcept;
   void tick();
-  void last_tick();
+  void last_tick(std::uint64_t blob_patience_ns);
   void drain_batches();
   void await_gpu();
+  void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);
+  void deliver_captures();
   void grow_journal();
   bool journal_was_lost();
   bool next_batch(Moved& moved);
@@ -63,6 +67,7 @@ class Session {
   Options options_;
   std::optional<spool::Directory> directory_;
   std::optional<Outbox> outbox_;
+  Captures captures_;
   std::thread thread_;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
@@ -77,7 +82,7 @@ class Session {
   std::atomic<std::uint64_t> requested_{0}, done_{0};
   base::Event done_event_;
   std::atomic<std::uint64_t> clock_steps_{0}, recovered_journals_{0}, recovered_spans_{0},
-      recovery_problems_{0}, batches_{0};
+      recovery_problems_{0}, batches_{0}, snapshots_{0};
 };
 
 }  // namespace sonde::session

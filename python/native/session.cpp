@@ -186,6 +186,8 @@ nb::dict counters() {
   out["clock_steps"] = all.clock_steps;
   out["damaged_records"] = all.damaged_records;
   out["flushed_batches"] = all.flushed_batches;
+  out["snapshot_count"] = all.snapshots;
+  out["snapshot_drop_count"] = all.dropped_snapshots;
   using Mode = session::Counters::Mode;
   out["flush_mode"] = all.mode == Mode::kNormal     ? "normal"
                       : all.mode == Mode::kDegraded ? "degraded"

@@ -1,0 +1,79 @@
+// Captures on their way from the threads that take them to the drain thread, which keeps each until
+// its work is done and then writes its records.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/model/trace.h"
+#include "engine/snapshot/capture.h"
+
+namespace sonde::session {
+
+class Captures {
+ public:
+  // Records that may wait here, about 64 MB of statistics. Beyond, the newest capture is dropped.
+  static constexpr std::size_t kMaxRecords = 256 * 1024;
+  // Statistics that do not come within this time are written as null.
+  static constexpr std::uint64_t kPatienceNs = 60'000'000'000;
+
+  // Any thread. False: dropped and counted, because the session is over or too much waits.
+  bool add(snapshot::Capture capture);
+  std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+
+  // The rest is the drain thread's.
+
+  // Takes over what was added and looks at what is under way; true when something can be collected.
+  bool look();
+  // Is anything under way: statistics (to be polled), blobs (their writer wakes the drain thread)?
+  bool awaits_statistics() const noexcept { return awaits_statistics_; }
+  bool awaits_blobs() const noexcept { return awaits_blobs_; }
+  // Appends up to `limit` records; true when more are there. Without `encode` they are only counted.
+  bool collect(std::size_t limit, bool encode, model::Batch& batch);
+  // Records that the last collect took.
+  std::size_t collected() const noexcept { return collected_; }
+  // What to say about the first value of the session that is not finite; empty but for one time.
+  std::string take_alarm();
+  // Everything is complete now, whatever there is of it.
+  void give_up();
+  // What is still added is lost.
+  void close();
+
+ private:
+  struct Held {
+    snapshot::Capture capture;
+    std::uint64_t since_ns = 0;
+    std::size_t next = 0;  // record to be written
+    bool examined = false;
+  };
+  void complete(Held& held, bool give_up);
+  void examine(const snapshot::Capture& capture);
+  void append_mark(model::Batch& batch);
+
+  mutable std::mutex lock_;  // guards the next three
+  std::vector<snapshot::Capture> incoming_;
+  std::size_t waiting_records_ = 0;
+  bool closed_ = false;
+  std::atomic<std::uint64_t> lost_{0};
+
+  std::deque<Held> held_;
+  bool awaits_statistics_ = false, awaits_blobs_ = false;
+  std::size_t collected_ = 0;
+  base::Id key_ = base::random_id();
+  std::uint64_t next_id_ = 1;
+  base::JsonWriter json_;
+
+  // The first value that is not finite.
+  struct Alarm {
+    bool seen = false, mark_due = false;
+    std::string text, tensor, attrs;
+    base::Id span_id;
+    std::int64_t ts_ns = 0;
+  } alarm_;
+};
+
+}  // namespace sonde::session
