@@ -16,6 +16,7 @@ NB_MODULE(_core, module) {
       !add_loader(raw) || !add_trainers(raw) || !add_boundaries(raw))
     throw nanobind::python_error();
   add_session(module);
+  add_snapshots(module);
   add_trace(module);
   add_measuring(module);
 }

@@ -18,7 +18,7 @@ CHUNK = 1 << 24  # elements that are widened at a time
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:
-    """For tensors of one device, none of them complex, sparse or quantised."""
+    """For tensors of one device, none of them sparse or quantised."""
     import torch
 
     if not tensors:
@@ -36,6 +36,8 @@ def measure(tensors: list[Any]) -> list[Numbers]:
 
 
 def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
     chunks = tensor.reshape(-1).split(CHUNK) if tensor.numel() else ()
     device = tensor.device
     zero = torch.zeros((), dtype=wide, device=device)

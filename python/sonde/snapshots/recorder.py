@@ -148,8 +148,7 @@ def resolve(tensors: list[Any]) -> list[Resolved]:
     """For _core: of tensors that are not plain memory, what to measure instead."""
     from sonde.snapshots.tensors import resolve as resolve_one
 
-    torch = sys.modules["torch"]
-    return [resolve_one(torch, tensor) for tensor in tensors]
+    return [resolve_one(tensor, False) for tensor in tensors]
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     Resolved = tuple[Any, dict[str, object], str, list[int]]
 
 
-def resolve(torch: Any, tensor: Any, offloaded: bool) -> Resolved:
+def resolve(tensor: Any, offloaded: bool) -> Resolved:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(tensor, torch.Tensor):
+        return _on_host(tensor)
     attrs: dict[str, object] = {}
     dtype = str(tensor.dtype).removeprefix("torch.")
     if _has_base(tensor, "UninitializedTensorMixin"):
@@ -49,6 +54,18 @@ def resolve(torch: Any, tensor: Any, offloaded: bool) -> Resolved:
         attrs["quantized"] = True
         value = value.dequantize()
     return value, attrs, dtype, shape
+
+
+def _on_host(tensor: Any) -> Resolved:
+    """Of another framework, and on another device."""
+    dtype = getattr(getattr(tensor, "dtype", None), "name", "unknown")
+    try:
+        import numpy
+
+        array = numpy.asarray(tensor)
+    except Exception as error:
+        return None, {"unavailable": type(error).__name__}, dtype, []
+    return array, {}, dtype, list(array.shape)
 
 
 def _has_base(tensor: Any, name: str) -> bool:
