@@ -183,3 +183,12 @@ def _base_module(model: Any) -> Any:
 
 def _below_fsdp(name: str) -> str:
     return name.replace("_fsdp_wrapped_module.", "")
+
+
+def has_offloaded(model: Any) -> bool:
+    """accelerate keeps weights elsewhere while their layer does not run, and leaves meta tensors."""
+    modules = getattr(model, "modules", None)
+    if not callable(modules):
+        return False
+    hooks = (getattr(module, "_hf_hook", None) for module in modules())
+    return any(getattr(hook, "offload", False) for hook in hooks)

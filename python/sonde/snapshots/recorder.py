@@ -6,7 +6,7 @@ import sys
 from _thread import get_ident
 
 from sonde import _core, log
-from sonde.snapshots.models import Models, tensors_of, unwrapped
+from sonde.snapshots.models import Models, has_offloaded, tensors_of, unwrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,8 +131,15 @@ class Recorder:
         skip: set[str] | None = None,
     ) -> _core.Captured:
         return _core.capture(
-            models, gradients, parameters, skip or set(), self._threads, resolve, measure
+            models, gradients, parameters, skip or set(), self._threads, self._resolve, measure
         )
+
+    def _resolve(self, tensors: list[Any]) -> list[Resolved]:
+        """For _core: of tensors that are not plain memory, what to measure instead."""
+        from sonde.snapshots.tensors import resolve
+
+        offloaded = any(has_offloaded(model) for _, model in self.models.chosen())
+        return [resolve(tensor, offloaded) for tensor in tensors]
 
     def _is_whole(self) -> bool:
         """Are the tensors of the epoch under way kept as they are? The same on every rank."""
@@ -142,13 +149,6 @@ class Recorder:
 
         draw = blake2b(f"{self._run}:{self._epochs}".encode(), digest_size=8).digest()
         return int.from_bytes(draw, "big") < self._rate * 2.0**64
-
-
-def resolve(tensors: list[Any]) -> list[Resolved]:
-    """For _core: of tensors that are not plain memory, what to measure instead."""
-    from sonde.snapshots.tensors import resolve as resolve_one
-
-    return [resolve_one(tensor, False) for tensor in tensors]
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:
