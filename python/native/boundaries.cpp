@@ -15,6 +15,7 @@ namespace detail {
 constinit bool g_snapshots_wanted = false;
 constinit bool g_epoch_ends_due = false;
 constinit std::uint32_t g_epoch_name = kNoName;
+constinit std::uint32_t g_snapshot_round = 0;
 }  // namespace detail
 
 namespace {
@@ -96,6 +97,7 @@ PyObject* watch_epochs(PyObject*, PyObject* const* args, Py_ssize_t count) {
   g_on_epoch = wanted ? Py_NewRef(args[0]) : nullptr;
   g_on_gradients = wanted && args[1] != Py_None ? Py_NewRef(args[1]) : nullptr;
   detail::g_snapshots_wanted = wanted;
+  ++detail::g_snapshot_round;
   detail::g_epoch_name = wanted ? record::intern("epoch") : detail::kNoName;
   Training::on_epoch_end(wanted ? note_epoch_end : nullptr);
   g_due.clear();

@@ -13,11 +13,14 @@ inline constexpr std::uint32_t kNoName = 0xFFFFFFFF;
 extern constinit bool g_snapshots_wanted;
 extern constinit bool g_epoch_ends_due;
 extern constinit std::uint32_t g_epoch_name;
+extern constinit std::uint32_t g_snapshot_round;
 void tell_epoch_ends() noexcept;
 }  // namespace detail
 
 // Does anybody take snapshots?
 inline bool snapshots_wanted() noexcept { return detail::g_snapshots_wanted; }
+// Another number whenever that has changed.
+inline std::uint32_t snapshot_round() noexcept { return detail::g_snapshot_round; }
 // What an epoch's scope is called, while somebody wants to hear of its end.
 inline std::uint32_t epoch_name() noexcept { return detail::g_epoch_name; }
 

@@ -136,6 +136,7 @@ struct ThreadView {
   // Where the models that ran last lie; compared only.
   PyObject *last = nullptr, *last_training = nullptr;
   const record::Lane* last_stack = nullptr;
+  std::uint32_t snapshot_round = 0;  // in which they were noted
 };
 // The models that ran last, by number of the stack they ran on: stacks are reused, threads are not.
 struct LastModels {
@@ -181,7 +182,7 @@ vectorcallfunc original_of(PyObject* function) {
 void remember(const record::Lane& stack, PyObject* module, bool training) {
   ThreadView& view = t_view;
   if (view.last == module && (!training || view.last_training == module) &&
-      view.last_stack == &stack) [[likely]]
+      view.last_stack == &stack && view.snapshot_round == snapshot_round()) [[likely]]
     return;
   LastModels& last = last_models(stack);
   last.any.set(module);
@@ -190,6 +191,7 @@ void remember(const record::Lane& stack, PyObject* module, bool training) {
   view.last = module;
   view.last_training = training ? module : nullptr;
   view.last_stack = &stack;
+  view.snapshot_round = snapshot_round();
 }
 
 SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
