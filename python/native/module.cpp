@@ -17,4 +17,5 @@ NB_MODULE(_core, module) {
   add_session(module);
   add_trace(module);
   add_measuring(module);
+  add_blobs(module);
 }

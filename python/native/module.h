@@ -5,6 +5,7 @@
 
 namespace sonde::native {
 
+void add_blobs(nanobind::module_& module);
 void add_measuring(nanobind::module_& module);
 void add_session(nanobind::module_& module);
 void add_trace(nanobind::module_& module);

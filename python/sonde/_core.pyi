@@ -255,3 +255,9 @@ def read_tensor(tensor: object) -> dict[str, Any]:
 
     The device is (type, index) in DLPack's numbers.
     """
+
+def write_blob(names: Sequence[str], tensors: Sequence[object], kind: str) -> str:
+    """Writes tensors as a blob of their own, without statistics: for tests and benches.
+
+    The id of the span they would belong to, which is where they are: ``snapshots/<id>/``.
+    """
