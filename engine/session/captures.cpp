@@ -25,7 +25,7 @@ bool Captures::add(Capture capture) {
   }
   lost_.fetch_add(records, std::memory_order_relaxed);
   if (full) {
-    base::log_once(base::LogLevel::kWarning, "cirron.snapshot", "snapshots-dropped",
+    base::log_once(base::LogLevel::kWarning, "cirron.snapshots.stats", "snapshots-dropped",
                    "snapshots come faster than they can be written and the newest are dropped; "
                    "snapshot_drop_count in health() counts them: take them less often");
   }

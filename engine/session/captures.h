@@ -32,7 +32,8 @@ class Captures {
   // Is anything under way: statistics (to be polled), blobs (their writer wakes the drain thread)?
   bool awaits_statistics() const noexcept { return awaits_statistics_; }
   bool awaits_blobs() const noexcept { return awaits_blobs_; }
-  // Appends up to `limit` records; true when more are there. Without `encode` they are only counted.
+  // Appends up to `limit` records; true when more are there. Without `encode` they are only
+  // counted.
   bool collect(std::size_t limit, bool encode, model::Batch& batch);
   // Records that the last collect took.
   std::size_t collected() const noexcept { return collected_; }

@@ -14,10 +14,10 @@ namespace sonde::session {
 struct Engine::State {
   Shared shared;
   std::shared_ptr<Session> session;
-  Counters last;                // of the session that ended
-  record::Losses lost_earlier;  // counted before the last session ended
+  Counters last;                                 // of the session that ended
+  record::Losses lost_earlier;                   // counted before the last session ended
   std::atomic<std::uint64_t> late_snapshots{0};  // came when no session was open
-  bool fresh = true;            // nothing in memory belongs to an ended session
+  bool fresh = true;                             // nothing in memory belongs to an ended session
 };
 
 Engine& Engine::instance() {
@@ -83,8 +83,14 @@ void Engine::finish_stop() {
   state_->fresh = false;
 }
 
-void Engine::add_capture(snapshot::Capture capture) {
-  if (const auto current = session()) return current->add_capture(std::move(capture));
+snapshot::BlobRoom Engine::reserve_blob(std::uint64_t bytes) {
+  const auto current = session();
+  return current ? current->reserve_blob(bytes) : snapshot::BlobRoom();
+}
+
+void Engine::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
+  if (const auto current = session())
+    return current->add_capture(std::move(capture), std::move(blob));
   state_->late_snapshots.fetch_add(capture.size());
 }
 

@@ -31,6 +31,8 @@ struct Counters {
   std::uint64_t flushed_batches = 0;
   std::uint64_t snapshots = 0;          // records that went through the sinks
   std::uint64_t dropped_snapshots = 0;  // records that did not
+  std::uint64_t blobs = 0;              // files with raw tensors
+  std::uint64_t dropped_blobs = 0;
   std::string journal;  // path; empty: in memory only
   enum class Mode {
     kStopped,
@@ -56,7 +58,11 @@ class Engine {
 
   // Any thread. Its records go through the sinks as soon as they are complete; without a session
   // they are dropped and counted.
-  void add_capture(snapshot::Capture capture);
+  // `blob`: the raw tensors of the records in `in_blob`, whose `mode` says why.
+  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob = nullptr);
+  // Any thread. To be asked before raw tensors are copied; empty: not now, which is said and
+  // counted.
+  snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
   // after 30 s. Without a session, moves it into memory.

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/snapshot/blob.h"
+
 namespace sonde::session {
 
 struct Options {
@@ -18,8 +20,9 @@ struct Options {
   std::int32_t rank = 0;
   std::int32_t local_rank = 0;
   std::int32_t world_size = 1;
-  std::string attrs;           // of the session span, JSON members
-  bool handle_signals = true;  // finish cleanly on SIGTERM where nobody else handles it
+  snapshot::BlobOptions blobs;  // raw tensors, below the output directory
+  std::string attrs;            // of the session span, JSON members
+  bool handle_signals = true;   // finish cleanly on SIGTERM where nobody else handles it
 
   // Called on the draining thread, never with a lock of ours that a recording thread could want.
   std::function<void(const std::vector<std::string>&)> on_lines;  // one line per closed span

@@ -51,6 +51,10 @@ Session::Session(Shared& shared, Options options) : shared_(shared), options_(st
     directory_.emplace(options_.output_dir, options_.spool_max_bytes);
     outbox_.emplace(*directory_);
   }
+  if (!options_.output_dir.empty()) {
+    blobs_.emplace(base::join_path(options_.output_dir, "snapshots"), options_.blobs,
+                   [] { Journal::instance().wake().raise(); });
+  }
 }
 
 Session::~Session() = default;
@@ -147,6 +151,7 @@ void Session::finish() {
   stopping_.store(true);
   Journal::instance().wake().raise();
   if (thread_.joinable()) thread_.join();
+  if (blobs_) blobs_->stop();
 }
 
 void Session::release() {
@@ -183,7 +188,16 @@ void Session::flush() {
   }
 }
 
-void Session::add_capture(snapshot::Capture capture) {
+snapshot::BlobRoom Session::reserve_blob(std::uint64_t bytes) {
+  if (blobs_) return blobs_->reserve(bytes);
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
+                 "there is no output directory for raw tensors, only their statistics are kept: "
+                 "pass profile(path=...) and output=\"spool\"");
+  return {};
+}
+
+void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
+  if (blob && blobs_) capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
   // At once: the journal knows nothing of it.
   if (captures_.add(std::move(capture))) Journal::instance().wake().raise();
 }
@@ -529,6 +543,8 @@ Counters Session::counters() const {
     all.lost_batches = outbox_->lost();
     all.waiting_batches = outbox_->waiting();
   }
+  all.blobs = blobs_ ? blobs_->written() : 0;
+  all.dropped_blobs = blobs_ ? blobs_->lost() : 0;
   all.snapshots = snapshots_.load() + (outbox_ ? outbox_->snapshots_written() : 0);
   all.dropped_snapshots = captures_.lost() + (outbox_ ? outbox_->snapshots_lost() : 0);
   all.clock_steps = clock_steps_.load();

@@ -40,7 +40,9 @@ class Session {
   void release();
 
   void flush();
-  void add_capture(snapshot::Capture capture);  // any thread
+  // Any thread.
+  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob);
+  snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
   Counters counters() const;
 
  private:
@@ -67,6 +69,7 @@ class Session {
   Options options_;
   std::optional<spool::Directory> directory_;
   std::optional<Outbox> outbox_;
+  std::optional<snapshot::BlobWriter> blobs_;
   Captures captures_;
   std::thread thread_;
   model::Batch batch_;

@@ -19,4 +19,5 @@ NB_MODULE(_core, module) {
   add_snapshots(module);
   add_trace(module);
   add_measuring(module);
+  add_blobs(module);
 }

@@ -188,6 +188,8 @@ nb::dict counters() {
   out["flushed_batches"] = all.flushed_batches;
   out["snapshot_count"] = all.snapshots;
   out["snapshot_drop_count"] = all.dropped_snapshots;
+  out["blob_count"] = all.blobs;
+  out["blob_drop_count"] = all.dropped_blobs;
   using Mode = session::Counters::Mode;
   out["flush_mode"] = all.mode == Mode::kNormal     ? "normal"
                       : all.mode == Mode::kDegraded ? "degraded"

@@ -300,3 +300,9 @@ def capture(
     fallback: Callable[[list[Any]], list[Any]],
 ) -> Captured:
     """Statistics of the parameters of models, or of the gradients of some of them."""
+
+def write_blob(names: Sequence[str], tensors: Sequence[object], kind: str) -> str:
+    """Writes tensors as a blob of their own, without statistics: for tests and benches.
+
+    The id of the span they would belong to, which is where they are: ``snapshots/<id>/``.
+    """

@@ -1,0 +1,308 @@
+#include "engine/snapshot/blob.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "engine/base/log.h"
+#include "engine/snapshot/blob_file.h"
+
+namespace sonde::snapshot {
+
+using base::LogLevel;
+using base::Status;
+
+namespace {
+
+constexpr std::uint64_t kWorthAWarning = 100'000'000;
+constexpr auto kGoodbye = std::chrono::seconds(2);
+
+constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
+
+// The number behind `key` in a file of the kernel's.
+std::uint64_t number_in(const char* path, std::string_view key, std::uint64_t none) {
+  std::string text;
+  if (!base::read_file(path, text).ok()) return none;
+  std::size_t at = text.find(key);
+  if (at != std::string::npos) at = text.find_first_not_of(" \t", at + key.size());
+  if (at == std::string::npos) return none;
+  std::uint64_t value = 0;
+  const auto end = std::from_chars(text.data() + at, text.data() + text.size(), value);
+  return end.ec == std::errc() ? value : none;
+}
+
+// Of the machine, or of the container where that is less.
+std::uint64_t available_memory() {
+  const std::uint64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:", kUnknown / 1024);
+  const std::uint64_t machine = kilobytes * 1024;
+  const std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max", "", kUnknown);
+  if (limit == kUnknown) return machine;
+  std::uint64_t used = number_in("/sys/fs/cgroup/memory.current", "", 0);
+  // Files that were read are in it, and make way when memory is wanted.
+  for (const char* cached : {"\ninactive_file ", "\nactive_file "})
+    used -= std::min(used, number_in("/sys/fs/cgroup/memory.stat", cached, 0));
+  return std::min(machine, limit > used ? limit - used : 0);
+}
+
+std::string with_commas(std::uint64_t value) {
+  std::string text = std::to_string(value);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+void lower_priority() noexcept {
+  pthread_setname_np(pthread_self(), "sonde-blob");
+  const sched_param none{};
+  if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+  constexpr int kThisThread = 1, kIdleClass = 3 << 13;
+  ::syscall(SYS_ioprio_set, kThisThread, 0, kIdleClass);
+}
+
+}  // namespace
+
+struct BlobJob {
+  enum class State { kWaiting, kWritten, kFailed, kGivenUp };
+  base::Id span_id;
+  Kind kind;
+  std::unique_ptr<BlobSource> source;
+  std::atomic<bool> cancelled{false};
+  std::atomic<State> state{State::kWaiting};
+  std::string uri;  // these two before the state
+  std::string problem;
+};
+
+struct BlobWriter::State : std::enable_shared_from_this<State> {
+  std::string directory;
+  BlobOptions options;
+  std::function<void()> wake;
+  std::shared_ptr<std::atomic<std::uint64_t>> taken =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::atomic<std::uint64_t> written{0}, lost{0};
+
+  std::mutex lock;  // guards the rest
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<BlobJob>> jobs;
+  bool started = false, stopping = false, ended = false;
+
+  void start();
+  void run() noexcept;
+  void work_on(BlobJob& job) noexcept;
+  Status write_file(BlobJob& job, std::string& path);
+};
+
+namespace {
+
+class PendingBlob : public Pending {
+ public:
+  PendingBlob(std::shared_ptr<BlobJob> job, std::shared_ptr<BlobWriter::State> writer)
+      : job_(std::move(job)), writer_(std::move(writer)) {}
+  ~PendingBlob() override { give_up(); }
+
+  bool ready() noexcept override { return job_->state.load() != BlobJob::State::kWaiting; }
+
+  void complete(Capture& capture, bool) noexcept override {
+    const bool given_up = give_up();
+    if (job_->state.load() == BlobJob::State::kWritten) {
+      capture.blob_uri = std::move(job_->uri);
+      return;
+    }
+    writer_->lost.fetch_add(1);
+    const std::string& directory = writer_->directory;
+    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
+                   !given_up
+                       ? job_->problem +
+                             "; the raw tensors of this snapshot are lost, its statistics are "
+                             "kept: free space or make " +
+                             directory + " writable"
+                       : "the session ended before the raw tensors of its last snapshots were "
+                         "in " +
+                             directory +
+                             "; they are lost, their statistics are kept: use a faster disk or "
+                             "snapshots=\"stats\"");
+  }
+
+ private:
+  // True when it was this that ended it.
+  bool give_up() noexcept {
+    job_->cancelled.store(true);
+    auto waiting = BlobJob::State::kWaiting;
+    return job_->state.compare_exchange_strong(waiting, BlobJob::State::kGivenUp);
+  }
+
+  std::shared_ptr<BlobJob> job_;
+  std::shared_ptr<BlobWriter::State> writer_;
+};
+
+}  // namespace
+
+BlobWriter::BlobWriter(std::string directory, BlobOptions options, std::function<void()> wake)
+    : state_(std::make_shared<State>()) {
+  state_->directory = std::move(directory);
+  state_->options = options;
+  state_->wake = std::move(wake);
+}
+
+BlobWriter::~BlobWriter() { stop(); }
+
+void BlobWriter::stop() {
+  std::unique_lock lock(state_->lock);
+  state_->stopping = true;
+  for (const auto& job : state_->jobs) job->cancelled.store(true);
+  state_->changed.notify_all();
+  const auto& state = *state_;
+  state_->changed.wait_for(lock, kGoodbye, [&] { return !state.started || state.ended; });
+  state_->wake = nullptr;  // it may be part of what goes away now
+}
+
+BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
+  const std::uint64_t waiting = state_->taken->fetch_add(bytes);
+  const std::uint64_t available = available_memory();
+  const std::uint64_t most =
+      std::min(state_->options.max_waiting_bytes,
+               available > ~std::uint64_t{0} - waiting ? available : (available + waiting) / 4);
+  if (waiting + bytes <= most) return {state_->taken, bytes};
+  state_->taken->fetch_sub(bytes);
+  state_->lost.fetch_add(1);
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-room",
+                 "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
+                     with_commas(waiting) + " bytes wait to be written and " + with_commas(most) +
+                     " may; the statistics are kept, blob_drop_count in health() counts such "
+                     "snapshots: take raw tensors less often (sample_rate), or free memory");
+  return {};
+}
+
+std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,
+                                           std::unique_ptr<BlobSource> source) {
+  std::uint64_t bytes = 0, parameters = 0;
+  for (const SafeTensor& tensor : source->tensors()) {
+    bytes += tensor.bytes();
+    parameters += tensor.elements();
+  }
+  if (bytes >= kWorthAWarning) {
+    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob",
+                   kind == Kind::kWeights ? "blob-size-weights" : "blob-size-gradients",
+                   "one snapshot of the " + std::string(kind_name(kind)) + " takes " +
+                       with_commas(bytes) + " bytes (" + with_commas(parameters) +
+                       " parameters) in " + state_->directory +
+                       ": where that is too much, pass a smaller sample_rate or "
+                       "snapshots=\"stats\"");
+  }
+  auto job = std::make_shared<BlobJob>();
+  job->span_id = span_id;
+  job->kind = kind;
+  job->source = std::move(source);
+  const std::lock_guard lock(state_->lock);
+  if (state_->stopping) job->state.store(BlobJob::State::kGivenUp);
+  if (!state_->started && !state_->stopping) state_->start();
+  if (!state_->stopping) state_->jobs.push_back(job);
+  state_->changed.notify_all();
+  return std::make_unique<PendingBlob>(std::move(job), state_);
+}
+
+std::uint64_t BlobWriter::written() const noexcept { return state_->written.load(); }
+std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
+
+// Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
+void BlobWriter::State::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  started = true;
+  std::thread([self = shared_from_this()] { self->run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void BlobWriter::State::run() noexcept {
+  lower_priority();
+  BlobFile::clean(directory);
+  std::unique_lock hold(lock);
+  for (;;) {
+    changed.wait(hold, [this] { return stopping || !jobs.empty(); });
+    if (jobs.empty()) break;
+    const std::shared_ptr<BlobJob> job = jobs.front();
+    hold.unlock();
+    work_on(*job);
+    hold.lock();
+    jobs.pop_front();
+    if (wake) wake();
+  }
+  ended = true;
+  changed.notify_all();
+}
+
+void BlobWriter::State::work_on(BlobJob& job) noexcept {
+  Status status;
+  std::string path;
+  try {
+    status = write_file(job, path);
+    if (status.ok()) job.uri = file_uri(path);
+  } catch (const std::exception&) {
+    status = {ENOMEM, "cannot write a snapshot"};
+  }
+  job.source.reset();
+  if (!status.ok()) job.problem = status.text();
+  auto waiting = BlobJob::State::kWaiting;
+  const bool wanted = job.state.compare_exchange_strong(
+      waiting, status.ok() ? BlobJob::State::kWritten : BlobJob::State::kFailed);
+  if (!status.ok()) return;
+  // A file that no record will name is of no use.
+  if (wanted) {
+    written.fetch_add(1);
+  } else {
+    ::unlink(path.c_str());
+  }
+}
+
+Status BlobWriter::State::write_file(BlobJob& job, std::string& path) {
+  const std::string head = safetensors_head(job.source->tensors());
+  std::uint64_t bytes = head.size();
+  for (const SafeTensor& tensor : job.source->tensors()) bytes += tensor.bytes();
+  BlobFile file;
+  if (Status status = file.open(directory, bytes); !status.ok()) return status;
+  std::span<const std::byte> piece = std::as_bytes(std::span(head));
+  for (std::uint64_t done = 0; !piece.empty();) {
+    if (job.cancelled.load()) return {ECANCELED, "cannot finish a snapshot"};
+    if (Status status = file.append(piece); !status.ok()) return status;
+    done += piece.size();
+    if (Status status = job.source->next(piece); !status.ok()) return status;
+    if (piece.empty() && done != bytes) return {EIO, "a snapshot ended too early"};
+  }
+  char folder[32];
+  base::write_hex(job.span_id, folder);
+  return file.publish({folder, sizeof folder}, kind_name(job.kind), path);
+}
+
+std::string file_uri(std::string_view path) {
+  constexpr std::string_view kPlain = "-._~/";
+  std::string uri = "file://";
+  for (const char c : path) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (letter || kPlain.find(c) != std::string_view::npos) {
+      uri += c;
+    } else {
+      constexpr char kHex[] = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(c);
+      uri += '%';
+      uri += kHex[byte >> 4];
+      uri += kHex[byte & 15];
+    }
+  }
+  return uri;
+}
+
+}  // namespace sonde::snapshot

@@ -1,0 +1,85 @@
+// Raw tensors on their way to a file, written by one thread in the background while the host goes
+// on with its work: it has the lowest priority, and its pieces are small.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/snapshot/capture.h"
+#include "engine/snapshot/safetensors.h"
+
+namespace sonde::snapshot {
+
+// Memory that a blob may use until it is written; given back when this goes away.
+class BlobRoom {
+ public:
+  BlobRoom() = default;
+  BlobRoom(std::shared_ptr<std::atomic<std::uint64_t>> taken, std::uint64_t bytes)
+      : taken_(std::move(taken)), bytes_(bytes) {}
+  BlobRoom(BlobRoom&&) noexcept = default;
+  BlobRoom& operator=(BlobRoom&& other) noexcept {
+    std::swap(taken_, other.taken_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~BlobRoom() {
+    if (taken_) taken_->fetch_sub(bytes_);
+  }
+  explicit operator bool() const noexcept { return taken_ != nullptr; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::shared_ptr<std::atomic<std::uint64_t>> taken_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Where the bytes come from: a copy in memory, or a device that hands them over in pieces.
+class BlobSource {
+ public:
+  virtual ~BlobSource() = default;
+  // In the order of the file, see file_order.
+  virtual std::span<const SafeTensor> tensors() const noexcept = 0;
+  // On the writer's thread. The next piece of their bytes, a few megabytes, valid until the next
+  // call; an empty one is the end. May wait, but not for long.
+  virtual base::Status next(std::span<const std::byte>& piece) noexcept = 0;
+};
+
+struct BlobOptions {
+  std::uint64_t max_waiting_bytes = std::uint64_t{2} << 30;  // and a quarter of what is free
+};
+
+// Any thread may call any of it.
+class BlobWriter {
+ public:
+  // `wake` is called on the writer's thread whenever a blob is done with.
+  BlobWriter(std::string directory, BlobOptions options, std::function<void()> wake);
+  ~BlobWriter();
+  // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
+  void stop();
+
+  // Ask before copying. Empty where too much waits already: said once, counted.
+  BlobRoom reserve(std::uint64_t bytes);
+  // Becomes `<directory>/<span id>/<kind>.safetensors`. The result completes the capture: with the
+  // file's address, or without one where it could not be written.
+  std::unique_ptr<Pending> write(const base::Id& span_id, Kind kind,
+                                 std::unique_ptr<BlobSource> source);
+
+  std::uint64_t written() const noexcept;
+  std::uint64_t lost() const noexcept;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// An absolute path as a URI.
+std::string file_uri(std::string_view path);
+
+}  // namespace sonde::snapshot

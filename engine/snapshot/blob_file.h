@@ -1,0 +1,43 @@
+// A file that is written slowly in the background and appears under its name when it is whole.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/file.h"
+
+namespace sonde::snapshot {
+
+class BlobFile {
+ public:
+  BlobFile() = default;
+  BlobFile(const BlobFile&) = delete;
+  BlobFile& operator=(const BlobFile&) = delete;
+  ~BlobFile();
+
+  // In `directory`, which is made if need be. Refuses where less than `bytes` and some more are
+  // free: a disk that this file fills up is full for the host's own files too.
+  base::Status open(const std::string& directory, std::uint64_t bytes);
+  // Sends it to the disk before it returns, so that it never adds up to what would make the system
+  // hold up other writers.
+  base::Status append(std::span<const std::byte> piece);
+  // As `<directory>/<folder>/<stem>.safetensors`, or `<stem>-2.safetensors` and so on where that is
+  // taken; `path` is where it is.
+  base::Status publish(std::string_view folder, std::string_view stem, std::string& path);
+
+  // Removes what dead processes left in `directory`.
+  static void clean(const std::string& directory);
+
+ private:
+  base::Status take_name(const std::string& wanted);
+
+  base::Fd fd_;
+  std::string directory_;
+  std::string temporary_;  // its name where the file system has no files without one
+  std::uint64_t written_ = 0;
+  std::uint64_t on_disk_ = 0;
+};
+
+}  // namespace sonde::snapshot
