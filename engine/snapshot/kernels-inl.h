@@ -34,10 +34,7 @@ struct FloatSums {
   Wide low_sum, high_sum, low_squares, high_squares;
 
   HWY_INLINE FloatSums()
-      : low_sum(hn::Zero(kWide)),
-        high_sum(low_sum),
-        low_squares(low_sum),
-        high_squares(low_sum) {}
+      : low_sum(hn::Zero(kWide)), high_sum(low_sum), low_squares(low_sum), high_squares(low_sum) {}
   HWY_INLINE void add(V x) {
     const hn::Half<D> half;
     const Wide low = hn::PromoteTo(kWide, hn::LowerHalf(half, x));
@@ -237,11 +234,10 @@ HWY_INLINE void bin_by_comparing(const T* x, std::size_t count, const Edges<T>& 
       c3 = hn::Sub(c3, one(value, e3));
       c4 = hn::Sub(c4, one(value, e4));
     }
-    std::uint64_t reached[5] = {hn::GetLane(hn::SumOfLanes(unsigned_d, c0)),
-                                hn::GetLane(hn::SumOfLanes(unsigned_d, c1)),
-                                hn::GetLane(hn::SumOfLanes(unsigned_d, c2)),
-                                hn::GetLane(hn::SumOfLanes(unsigned_d, c3)),
-                                hn::GetLane(hn::SumOfLanes(unsigned_d, c4))};
+    std::uint64_t reached[5] = {
+        hn::GetLane(hn::SumOfLanes(unsigned_d, c0)), hn::GetLane(hn::SumOfLanes(unsigned_d, c1)),
+        hn::GetLane(hn::SumOfLanes(unsigned_d, c2)), hn::GetLane(hn::SumOfLanes(unsigned_d, c3)),
+        hn::GetLane(hn::SumOfLanes(unsigned_d, c4))};
     for (int j = 0; j < 5; ++j) {
       for (std::size_t k = i; k < count; ++k) reached[j] += x[k] >= edge[j];
       out[static_cast<std::size_t>(group + j)] += before - reached[j];
@@ -418,12 +414,11 @@ void widen_halves(const std::uint16_t* x, std::size_t count, float* out) {
     const auto sign = hn::ShiftLeft<16>(hn::Sub(bits, size));
     const auto value = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(size)), factor);
     const auto special = hn::VecFromMask(unsigned_d, hn::Gt(size, largest));
-    return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(unsigned_d, value), sign),
-                                 hn::And(special, not_finite)));
+    return hn::BitCast(
+        d, hn::Or(hn::Or(hn::BitCast(unsigned_d, value), sign), hn::And(special, not_finite)));
   };
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(widen(hn::LoadU(narrow, x + i)), d, out + i);
+  for (; i + lanes <= count; i += lanes) hn::StoreU(widen(hn::LoadU(narrow, x + i)), d, out + i);
   if (i == count) return;
   HWY_ALIGN std::uint16_t last[HWY_MAX_BYTES / sizeof(float)] = {};
   HWY_ALIGN float wide[HWY_MAX_BYTES / sizeof(float)];
@@ -432,15 +427,9 @@ void widen_halves(const std::uint16_t* x, std::size_t count, float* out) {
   for (std::size_t j = i; j < count; ++j) out[j] = wide[j - i];
 }
 
-constexpr Kernels kKernels{HWY_STR(HWY_NAMESPACE),
-                           &sum_floats,
-                           &sum_doubles,
-                           &deviate_floats,
-                           &deviate_doubles,
-                           &bin_floats,
-                           &bin_doubles,
-                           &widen_halves,
-                           &widen_bfloats};
+constexpr Kernels kKernels{HWY_STR(HWY_NAMESPACE), &sum_floats,      &sum_doubles,
+                           &deviate_floats,        &deviate_doubles, &bin_floats,
+                           &bin_doubles,           &widen_halves,    &widen_bfloats};
 
 #undef SONDE_INDEXED
 

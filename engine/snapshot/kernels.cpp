@@ -31,9 +31,9 @@ struct Usable {
   Usable() {
 #if HWY_ARCH_X86
     __builtin_cpu_init();
-    [[maybe_unused]] const bool sse4 =
-        __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("aes") &&
-        __builtin_cpu_supports("pclmul");
+    [[maybe_unused]] const bool sse4 = __builtin_cpu_supports("sse4.2") &&
+                                       __builtin_cpu_supports("aes") &&
+                                       __builtin_cpu_supports("pclmul");
     [[maybe_unused]] const bool avx2 =
         sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
