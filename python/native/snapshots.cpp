@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,9 +14,12 @@
 
 #include "engine/record/journal.h"
 #include "engine/session/engine.h"
+#include "engine/snapshot/blob_copy.h"
 #include "engine/snapshot/capture.h"
+#include "engine/snapshot/join.h"
 #include "engine/snapshot/statistics.h"
 #include "python/native/attrs.h"
+#include "python/native/blobs.h"
 #include "python/native/module.h"
 #include "python/native/parameters.h"
 #include "python/native/tensors.h"
@@ -29,15 +33,14 @@ namespace {
 // A capture that has still to be told which epoch it belongs to.
 struct Captured {
   snapshot::Capture capture;
+  std::unique_ptr<snapshot::BlobSource> blob;
   std::vector<std::string> names;  // of the parameters
-  bool submitted = false;
 };
 
 struct Read {
   TensorReader reader;
   Ref value;  // what is read; the tensor itself, or what was made of it
-  std::optional<std::string> unavailable;
-  bool measured = false;
+  bool whole = true;  // what is read is all of the tensor, as it is
 };
 
 using Catalogue = snapshot::Catalogue;
@@ -60,6 +63,8 @@ class Capturing {
   void measure(unsigned threads);
   // `fallback` measures what lies on other devices.
   void measure_elsewhere(nb::handle fallback);
+  // A copy of what can be had of the tensors, for a file.
+  void copy();
   Captured finish();
 
  private:
@@ -73,6 +78,7 @@ class Capturing {
   std::vector<std::optional<snapshot::Statistics>> statistics_;
   std::vector<std::size_t> unresolved_, elsewhere_;
   snapshot::Capture capture_;
+  std::unique_ptr<snapshot::BlobSource> blob_;
 };
 
 void Capturing::describe(std::size_t i) {
@@ -95,11 +101,7 @@ void Capturing::read_value(std::size_t i, PyObject* value, bool again) {
       }
       [[fallthrough]];
     default:
-      if (again) {
-        read.unavailable = readable_text(read.reader.readable());
-      } else {
-        unresolved_.push_back(i);
-      }
+      if (!again) unresolved_.push_back(i);
   }
   if (!again) describe(i);
 }
@@ -118,9 +120,12 @@ void Capturing::take_resolved(std::size_t i, nb::handle resolved) {
     return;
   }
   read_value(i, parts[0].ptr(), true);
-  if (!reads_[i].unavailable) return;
+  const TensorReader& reader = reads_[i].reader;
+  reads_[i].whole = reader.dtype() == entry.dtype &&
+                    std::ranges::equal(reader.shape(), entry.shape);
+  if (reader.readable() == Readable::kYes || reader.readable() == Readable::kElsewhere) return;
   if (!entry.attrs.empty()) entry.attrs += ',';
-  entry.attrs += "\"unavailable\":\"" + *reads_[i].unavailable + '"';
+  entry.attrs += std::string("\"unavailable\":\"") + readable_text(reader.readable()) + '"';
 }
 
 void Capturing::read(nb::handle resolve) {
@@ -202,11 +207,37 @@ void Capturing::measure_elsewhere(nb::handle fallback) {
   }
 }
 
+void Capturing::copy() {
+  std::vector<snapshot::Tensor> tensors;
+  std::vector<snapshot::SafeTensor> described;
+  std::uint64_t bytes = 0;
+  capture_.in_blob.assign(parameters_.size(), false);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Read& read = reads_[i];
+    if (!read.whole) continue;
+    if (read.reader.readable() == Readable::kElsewhere) {
+      const Ref copied(PyObject_CallMethod(read.value.get(), "cpu", nullptr));
+      if (!copied) throw nb::python_error();
+      read.reader.read(copied.get());
+    }
+    if (read.reader.readable() != Readable::kYes) continue;
+    capture_.in_blob[i] = true;
+    tensors.push_back(read.reader.tensor());
+    described.push_back(safe_tensor(parameters_[i].name, read.reader));
+    bytes += described.back().bytes();
+  }
+  if (tensors.empty()) return;
+  const nb::gil_scoped_release release;
+  if (snapshot::BlobRoom room = session::Engine::instance().reserve_blob(bytes))
+    blob_ = snapshot::BlobCopy::take(std::move(room), std::move(described), tensors);
+}
+
 Captured Capturing::finish() {
   const record::Header& head = record::Journal::instance().header();
   Captured out;
   for (Parameter& parameter : parameters_) out.names.push_back(std::move(parameter.name));
   out.capture = std::move(capture_);
+  out.blob = std::move(blob_);
   out.capture.ts_ns = base::to_wall_ns(head.anchor, base::monotonic_ns());
   out.capture.catalogue = std::move(catalogue_);
   out.capture.statistics = std::move(statistics_);
@@ -214,7 +245,7 @@ Captured Capturing::finish() {
 }
 
 Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set skip,
-                 unsigned threads, nb::object resolve, nb::object fallback) {
+                 bool whole, unsigned threads, nb::object resolve, nb::object fallback) {
   std::unordered_set<const PyObject*> only;
   if (!parameters.is_none()) {
     for (nb::handle each : nb::cast<nb::list>(parameters)) only.insert(each.ptr());
@@ -232,35 +263,48 @@ Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set
   capturing.read(resolve);
   capturing.measure(threads);
   capturing.measure_elsewhere(fallback);
+  if (whole) capturing.copy();
   return capturing.finish();
 }
 
-void submit(Captured& self, std::uint64_t sequence, std::optional<std::int64_t> epoch,
-            std::optional<std::int64_t> step, nb::dict attrs) {
-  if (self.submitted || self.capture.size() == 0) return;
-  self.submitted = true;
-  snapshot::Capture& capture = self.capture;
+// submit(captured, sequence, epoch, step, mode): of one kind, each with its attributes.
+void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_t> epoch,
+            std::optional<std::int64_t> step, const std::string& mode) {
+  std::vector<snapshot::Capture> captures;
+  std::vector<std::unique_ptr<snapshot::BlobSource>> blobs;
+  for (nb::handle pair : captured) {
+    const auto parts = nb::cast<nb::tuple>(pair);
+    auto& one = nb::cast<Captured&>(parts[0]);
+    if (one.capture.size() == 0) continue;
+    base::JsonWriter members;
+    encode_members(members, parts[1].ptr());
+    one.capture.attrs = members.str();
+    captures.push_back(std::move(one.capture));
+    blobs.push_back(std::move(one.blob));
+  }
+  if (captures.empty()) return;
+  snapshot::Capture capture = snapshot::join(std::move(captures));
   capture.span_id = base::make_id(record::Journal::instance().header().key, sequence);
   capture.epoch = epoch.value_or(-1);
   capture.step = step.value_or(-1);
-  base::JsonWriter members;
-  encode_members(members, attrs.ptr());
-  capture.attrs = members.str();
+  capture.mode = mode;
   const nb::gil_scoped_release release;
-  session::Engine::instance().add_capture(std::move(capture));
+  session::Engine::instance().add_capture(std::move(capture), snapshot::join(std::move(blobs)));
 }
 
 }  // namespace
 
 void add_snapshots(nb::module_& module) {
   nb::class_<Captured>(module, "Captured", "Statistics of tensors that wait for their epoch.")
-      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.")
-      .def("submit", &submit, nb::arg("sequence"), nb::arg("epoch").none(), nb::arg("step").none(),
-           nb::arg("attrs"), "Hand it to the session, as a part of this epoch.");
+      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.");
   module.def("capture", &capture, nb::arg("models"), nb::arg("gradients"),
-             nb::arg("parameters").none(), nb::arg("skip"), nb::arg("threads"), nb::arg("resolve"),
-             nb::arg("fallback"),
+             nb::arg("parameters").none(), nb::arg("skip"), nb::arg("whole"), nb::arg("threads"),
+             nb::arg("resolve"), nb::arg("fallback"),
              "Statistics of the parameters of models, or of the gradients of some of them.");
+  module.def("submit", &submit, nb::arg("captured"), nb::arg("sequence"), nb::arg("epoch").none(),
+             nb::arg("step").none(), nb::arg("mode"),
+             "Hand captures of one kind, each with its attributes, to the session as part of this "
+             "epoch.");
 }
 
 }  // namespace sonde::native

@@ -285,21 +285,31 @@ class Captured:
     @property
     def names(self) -> list[str]:
         """Of the parameters, those of gradients without ``.grad``."""
-    def submit(
-        self, sequence: int, epoch: int | None, step: int | None, attrs: dict[str, Any]
-    ) -> None:
-        """Hand it to the session, as a part of this epoch."""
 
 def capture(
     models: list[tuple[str, Any]],
     gradients: bool,
     parameters: list[Any] | None,
     skip: set[str],
+    whole: bool,
     threads: int,
     resolve: Callable[[list[Any]], list[Any]],
     fallback: Callable[[list[Any]], list[Any]],
 ) -> Captured:
-    """Statistics of the parameters of models, or of the gradients of some of them."""
+    """Statistics of the parameters of models, or of the gradients of some of them.
+
+    ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
+    memory, ``fallback`` measures what lies on other devices.
+    """
+
+def submit(
+    captured: list[tuple[Captured, dict[str, Any]]],
+    sequence: int,
+    epoch: int | None,
+    step: int | None,
+    mode: str,
+) -> None:
+    """Hands captures of one kind, each with its attributes, to the session as part of an epoch."""
 
 def write_blob(names: Sequence[str], tensors: Sequence[object], kind: str) -> str:
     """Writes tensors as a blob of their own, without statistics: for tests and benches.

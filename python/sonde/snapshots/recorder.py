@@ -96,11 +96,13 @@ class Recorder:
         for each in taken:
             known.update(each.captured.names)
         rest = self._capture(models, gradients=True, skip=known, whole=whole)
-        weights.submit(sequence, index, step, common)
-        for each in taken:
-            place = {"taken": "optimizer_step", "optimizer_step": each.number}
-            each.captured.submit(sequence, index, step, common | place)
-        rest.submit(sequence, index, step, common | {"taken": "epoch_end"})
+        gradients = [
+            (each.captured, common | {"taken": "optimizer_step", "optimizer_step": each.number})
+            for each in taken
+        ]
+        gradients.append((rest, common | {"taken": "epoch_end"}))
+        _core.submit([(weights, common)], sequence, index, step, self._mode)
+        _core.submit(gradients, sequence, index, step, self._mode)
 
     def _capture_gradients(self, optimizer: Any, number: int, step: int | None) -> None:
         groups = getattr(optimizer, "param_groups", None)
@@ -131,7 +133,14 @@ class Recorder:
         skip: set[str] | None = None,
     ) -> _core.Captured:
         return _core.capture(
-            models, gradients, parameters, skip or set(), self._threads, self._resolve, measure
+            models,
+            gradients,
+            parameters,
+            skip or set(),
+            whole,
+            self._threads,
+            self._resolve,
+            measure,
         )
 
     def _resolve(self, tensors: list[Any]) -> list[Resolved]:
