@@ -149,6 +149,7 @@ void Training::close_step(ThreadState& thread, const Moment& now) {
 bool Training::cancel_step() {
   if (!cancel(step_)) return false;
   --next_step_;
+  step_index_ = earlier_index_;
   return true;
 }
 
@@ -262,6 +263,7 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   start.name = names().step;
   start.index = index >= 0 ? index : next_step_;
   start.flags = record::kHasIndex;
+  earlier_index_ = step_index_;
   step_index_ = start.index;
   ++next_step_;
   step_ = open(here, start, now);

@@ -269,7 +269,8 @@ class Training {
   record::ScopeHandle step_;
   const Pass* step_pass_ = nullptr;  // whose fetch opened it
   std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
-  std::int64_t next_step_ = 0, next_epoch_ = 0, step_index_ = -1;
+  std::int64_t next_step_ = 0, next_epoch_ = 0;
+  std::int64_t step_index_ = -1, earlier_index_ = -1;
 
   Optimizer optimizer_;  // the innermost
   std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;

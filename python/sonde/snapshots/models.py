@@ -190,5 +190,9 @@ def has_offloaded(model: Any) -> bool:
     modules = getattr(model, "modules", None)
     if not callable(modules):
         return False
-    hooks = (getattr(module, "_hf_hook", None) for module in modules())
-    return any(getattr(hook, "offload", False) for hook in hooks)
+    for module in modules():
+        hook = getattr(module, "_hf_hook", None)
+        # Several on one module are one with a list.
+        if any(getattr(each, "offload", False) for each in getattr(hook, "hooks", (hook,))):
+            return True
+    return False

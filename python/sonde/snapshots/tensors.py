@@ -22,9 +22,18 @@ if TYPE_CHECKING:
 
 
 def resolve(tensor: Any, offloaded: bool) -> Resolved:
+    """Never raises: one odd tensor must not cost the others their records."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(tensor, torch.Tensor):
         return _on_host(tensor)
+    try:
+        return _resolve(torch, tensor, offloaded)
+    except Exception as error:
+        reason = {"unavailable": f"{type(tensor).__name__}: {type(error).__name__}"}
+        return None, reason, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
+
+
+def _resolve(torch: Any, tensor: Any, offloaded: bool) -> Resolved:
     attrs: dict[str, object] = {}
     dtype = str(tensor.dtype).removeprefix("torch.")
     if _has_base(tensor, "UninitializedTensorMixin"):
