@@ -51,7 +51,7 @@ class BlobSource {
 };
 
 struct BlobOptions {
-  std::uint64_t max_waiting_bytes = std::uint64_t{2} << 30;  // and a quarter of what is free
+  std::uint64_t max_waiting_bytes = ~std::uint64_t{0};  // never more than a quarter of what is free
 };
 
 // Any thread may call any of it.

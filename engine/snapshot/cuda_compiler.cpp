@@ -7,7 +7,7 @@
 #include <mutex>
 #include <type_traits>
 
-#include "kernels_source.h"  // made of kernels.cu and what it includes
+#include "kernels_source.h"  // made of cuda_kernels.cu and what it includes
 
 namespace sonde::snapshot {
 
@@ -104,7 +104,7 @@ base::Status compile_kernels(int compute_major, int compute_minor, std::string& 
       std::to_string(arch);
   const std::array<const char*, 2> options{target.c_str(), "--std=c++17"};
   Program program = nullptr;
-  if (nvrtc.create(&program, kKernels, "kernels.cu", static_cast<int>(std::size(kHeaderTexts)),
+  if (nvrtc.create(&program, kKernels, "cuda_kernels.cu", static_cast<int>(std::size(kHeaderTexts)),
                    kHeaderTexts, kHeaderNames) != 0)
     return base::Status(EINVAL, "NVRTC does not start");
   base::Status status;

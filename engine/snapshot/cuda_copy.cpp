@@ -42,6 +42,7 @@ bool await(CudaDevice& gpu, base::CuEvent event) {
 struct CudaCopy::Part {
   CudaDevice* gpu = nullptr;
   base::CuPointer staged = 0;
+  BlobRoom room;
   std::unique_ptr<std::byte[]> host;
   std::uint64_t bytes = 0;
 
@@ -52,6 +53,7 @@ struct CudaCopy::Part {
   Part(Part&& other) noexcept
       : gpu(other.gpu),
         staged(std::exchange(other.staged, 0)),
+        room(std::move(other.room)),
         host(std::move(other.host)),
         bytes(other.bytes),
         pinned(std::move(other.pinned)),
@@ -71,6 +73,7 @@ struct CudaCopy::Part {
     }
     staged = 0;
     host.reset();
+    room = {};
   }
 
   base::CuEvent event(std::uint64_t piece) const {
@@ -100,10 +103,10 @@ struct CudaCopy::Part {
 CudaCopy::CudaCopy() = default;
 CudaCopy::~CudaCopy() = default;
 
-std::unique_ptr<CudaCopy> CudaCopy::take(BlobRoom room, std::vector<SafeTensor> described,
+std::unique_ptr<CudaCopy> CudaCopy::take(Reserve reserve, std::vector<SafeTensor> described,
                                          std::span<const Placed> tensors) {
   std::unique_ptr<CudaCopy> copy(new CudaCopy);
-  copy->room_ = std::move(room);
+  copy->reserve_ = reserve;
   std::vector<Placed> ordered;
   for (const std::size_t i : file_order(described)) {
     ordered.push_back(tensors[i]);
@@ -132,14 +135,20 @@ bool CudaCopy::gather(std::span<const Placed> tensors) {
           !bring(tensors.subspan(i, end - i), i, part))
         return false;
     } else if (bytes != 0) {
-      part.host.reset(new (std::nothrow) std::byte[bytes]);
-      if (!part.host) return false;
+      if (!make_room(part)) return false;
       copy_elements(first.tensor, part.host.get());
     }
     parts_.push_back(std::move(part));
     i = end;
   }
   return true;
+}
+
+bool CudaCopy::make_room(Part& part) {
+  part.room = reserve_(part.bytes);
+  if (!part.room) return false;
+  part.host.reset(new (std::nothrow) std::byte[part.bytes]);
+  return part.host != nullptr;
 }
 
 // A copy in the device's own memory. False: there is no room for it.
@@ -178,8 +187,7 @@ bool CudaCopy::stage(std::span<const Placed> tensors, std::size_t first, Part& p
 // Into the host's memory, at once.
 bool CudaCopy::bring(std::span<const Placed> tensors, std::size_t first, Part& part) {
   CudaDevice& gpu = *part.gpu;
-  part.host.reset(new (std::nothrow) std::byte[part.bytes]);
-  if (!part.host) return false;
+  if (!make_room(part)) return false;
   std::byte* to = part.host.get();
   const CudaCalls calls(gpu.driver(), gpu.context());
   const auto training = static_cast<base::CuStream>(tensors.front().stream);

@@ -22,8 +22,9 @@ struct Placed {
 
 class CudaCopy final : public BlobSource {
  public:
-  // As BlobCopy::take.
-  static std::unique_ptr<CudaCopy> take(BlobRoom room, std::vector<SafeTensor> described,
+  // As BlobCopy::take. `reserve` is asked for what is copied into the host's memory.
+  using Reserve = BlobRoom (*)(std::uint64_t bytes);
+  static std::unique_ptr<CudaCopy> take(Reserve reserve, std::vector<SafeTensor> described,
                                         std::span<const Placed> tensors);
   ~CudaCopy() override;
 
@@ -34,10 +35,11 @@ class CudaCopy final : public BlobSource {
   struct Part;
   CudaCopy();
   bool gather(std::span<const Placed> tensors);
+  bool make_room(Part& part);
   bool stage(std::span<const Placed> tensors, std::size_t first, Part& part);
   bool bring(std::span<const Placed> tensors, std::size_t first, Part& part);
 
-  BlobRoom room_;
+  Reserve reserve_ = nullptr;
   std::vector<SafeTensor> tensors_;
   std::vector<Part> parts_;
   std::size_t part_ = 0;

@@ -8,7 +8,7 @@
 // Compiled at run time (NVRTC), so no header of CUDA's is included. A tile is a fixed number of
 // elements and tiles are combined in a fixed order: the same memory gives the same numbers, every
 // time. What the numbers mean is said in engine/snapshot/statistics.h.
-#include "engine/snapshot/elements.cuh"
+#include "engine/snapshot/cuda_elements.cuh"
 
 constexpr int kUnroll = 4;  // loads under way
 

@@ -1,0 +1,82 @@
+// Where the values of a tensor lie. No statistic depends on their order, so dimensions are put in
+// the order of memory and merged: a transposed tensor is one run again.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/snapshot/tensor.h"
+
+namespace sonde::snapshot {
+
+class Layout {
+ public:
+  Layout() = default;
+  explicit Layout(const Tensor& tensor) noexcept;
+
+  // Values that are different elements of memory; each counts `repeats` times, for dimensions of
+  // stride 0 make more of them.
+  std::uint64_t size() const noexcept { return size_; }
+  std::uint64_t repeats() const noexcept { return repeats_; }
+  const std::byte* base() const noexcept { return base_; }
+  // All of them are one array at base().
+  bool dense() const noexcept { return rank_ == 0 || (rank_ == 1 && dims_[0].stride == 1); }
+
+  // visit(address, stride in elements, count) for runs of the values [begin, end).
+  template <typename Visit>
+  void each_run(std::uint64_t begin, std::uint64_t end, Visit visit) const;
+
+ private:
+  struct Dim {
+    std::int64_t size;
+    std::int64_t stride;
+  };
+  // Every one is at least 2 long, so more can not be addressed.
+  static constexpr std::size_t kMostDims = 64;
+
+  bool add(std::int64_t size, std::int64_t stride) noexcept;
+  void merge() noexcept;
+
+  const std::byte* base_ = nullptr;
+  std::int64_t element_size_ = 1;
+  std::uint64_t size_ = 0;
+  std::uint64_t repeats_ = 1;
+  std::size_t rank_ = 0;
+  std::array<Dim, kMostDims> dims_;  // the first `rank_`, the longest stride first
+};
+
+template <typename Visit>
+void Layout::each_run(std::uint64_t begin, std::uint64_t end, Visit visit) const {
+  if (rank_ == 0) {
+    if (begin < end) visit(base_, std::int64_t{1}, std::uint64_t{1});
+    return;
+  }
+  std::array<std::int64_t, kMostDims> at;
+  const std::byte* address = base_;
+  std::uint64_t rest = begin;
+  for (std::size_t i = rank_; i-- > 0;) {
+    at[i] = static_cast<std::int64_t>(rest % static_cast<std::uint64_t>(dims_[i].size));
+    rest /= static_cast<std::uint64_t>(dims_[i].size);
+    address += at[i] * dims_[i].stride * element_size_;
+  }
+  const Dim& inner = dims_[rank_ - 1];
+  for (std::uint64_t left = end - begin; left != 0;) {
+    const std::int64_t here = at[rank_ - 1];
+    const std::uint64_t run = std::min(left, static_cast<std::uint64_t>(inner.size - here));
+    visit(address, inner.stride, run);
+    left -= run;
+    if (left == 0) break;
+    address -= here * inner.stride * element_size_;
+    at[rank_ - 1] = 0;
+    for (std::size_t i = rank_ - 1; i-- > 0;) {
+      address += dims_[i].stride * element_size_;
+      if (++at[i] < dims_[i].size) break;
+      address -= dims_[i].size * dims_[i].stride * element_size_;
+      at[i] = 0;
+    }
+  }
+}
+
+}  // namespace sonde::snapshot
