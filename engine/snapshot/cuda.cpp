@@ -29,14 +29,13 @@ constexpr std::size_t aligned(std::size_t bytes) {
 
 // Where in a workspace what lies. Inputs and outputs are also on the host.
 struct Plan {
-  std::size_t inputs = 0, outputs, edges, ranges, squares, end;
+  std::size_t inputs = 0, outputs, edges, moments, end;
 
   Plan(std::size_t tensors, std::size_t tiles)
       : outputs(aligned(tensors * sizeof(cuda::Input))),
         edges(outputs + aligned(tensors * sizeof(cuda::Output))),
-        ranges(edges + aligned(tensors * sizeof(cuda::Edges))),
-        squares(ranges + aligned(tiles * sizeof(cuda::Range))),
-        end(squares + aligned(tiles * sizeof(cuda::Squares))) {}
+        moments(edges + aligned(tensors * sizeof(cuda::Edges))),
+        end(moments + aligned(tiles * sizeof(cuda::Moments))) {}
 };
 
 // The order of the elements does not matter, so a tensor whose elements fill a run of memory in
@@ -93,15 +92,13 @@ Statistics statistics_of(const cuda::Output& output) {
   const auto count = static_cast<double>(output.finite);
   result.min = output.min;
   result.max = output.max;
-  result.mean = output.sum / count;
-  if (!std::isfinite(result.mean)) result.mean = output.scaled_sum / count / cuda::kShrink;
   // The mean lies between them, rounding aside.
-  result.mean = std::clamp(result.mean, result.min, result.max);
+  result.mean = std::clamp(output.mean, output.min, output.max);
   result.std = std::sqrt(output.squares / count);
-  if (!std::isfinite(result.std))
-    result.std = std::sqrt(output.scaled_squares / count) / cuda::kShrink;
+  if (output.shrunk != 0) result.std /= cuda::kShrink;
   result.norm = std::hypot(result.mean, result.std) * std::sqrt(count);
   std::copy(std::begin(output.counts), std::end(output.counts), result.counts.begin());
+  if (output.counted != 0) result.counts[0] -= output.nan + output.inf;
   return result;
 }
 
@@ -181,8 +178,7 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
     const std::size_t input_bytes = inputs.size() * sizeof(cuda::Input);
     std::memcpy(space.host, inputs.data(), input_bytes);
     base::CuPointer at_inputs = space.device, at_outputs = space.device + plan.outputs,
-                    at_edges = space.device + plan.edges, at_ranges = space.device + plan.ranges,
-                    at_squares = space.device + plan.squares;
+                    at_edges = space.device + plan.edges, at_moments = space.device + plan.moments;
     auto count = static_cast<int>(inputs.size());
     const base::CuStream own = gpu->stream();
     bool fine = driver.event_record(space.begun, training) == kCuSuccess &&
@@ -195,10 +191,9 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
                                     1, 0, own, list, nullptr) == kCuSuccess);
     };
     const CudaDevice::Kernels& kernels = gpu->kernels();
-    launch(kernels.measure_range, tiles, at_inputs, count, at_ranges);
-    launch(kernels.combine_range, inputs.size(), at_inputs, at_ranges, at_outputs, at_edges);
-    launch(kernels.measure_spread, tiles, at_inputs, count, at_edges, at_squares, at_outputs);
-    launch(kernels.combine_spread, inputs.size(), at_inputs, at_edges, at_squares, at_outputs);
+    launch(kernels.measure_moments, tiles, at_inputs, count, at_moments);
+    launch(kernels.combine_moments, inputs.size(), at_inputs, at_moments, at_outputs, at_edges);
+    launch(kernels.measure_histogram, tiles, at_inputs, count, at_edges, at_outputs);
     fine = fine && driver.copy_to_host(space.host + plan.outputs, at_outputs,
                                        inputs.size() * sizeof(cuda::Output), own) == kCuSuccess;
     // Also when something failed: what was begun still uses the memory.

@@ -101,10 +101,9 @@ base::Status CudaDevice::load(const std::string& image) {
   const auto find = [&](base::CuFunction& function, const char* name) {
     fine = fine && driver_.module_function(&function, module, name) == kCuSuccess;
   };
-  find(kernels_.measure_range, "measure_range");
-  find(kernels_.combine_range, "combine_range");
-  find(kernels_.measure_spread, "measure_spread");
-  find(kernels_.combine_spread, "combine_spread");
+  find(kernels_.measure_moments, "measure_moments");
+  find(kernels_.combine_moments, "combine_moments");
+  find(kernels_.measure_histogram, "measure_histogram");
   fine = fine && driver_.stream_create(&stream_, kStreamNonBlocking, 0) == kCuSuccess;
   return fine ? base::Status() : base::Status(EINVAL, "the driver does not load the kernels");
 }

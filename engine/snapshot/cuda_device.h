@@ -41,7 +41,7 @@ class CudaDevice {
   std::string problem() const;
 
   struct Kernels {
-    base::CuFunction measure_range, combine_range, measure_spread, combine_spread;
+    base::CuFunction measure_moments, combine_moments, measure_histogram;
   };
   // Once prepared.
   const Kernels& kernels() const noexcept { return kernels_; }

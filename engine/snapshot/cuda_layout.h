@@ -21,14 +21,15 @@ struct Input {
   long long strides[kMaxRank];  // in elements
 };
 
-struct Range {  // of a tile
-  double sum, scaled_sum, min, max;
+// Of a tile: sums of the distances from one of its values, so that nothing cancels out. The scaled
+// ones are of values times kShrink.
+struct Moments {
+  double shift, sum, squares, scaled_sum, scaled_squares, min, max;
   unsigned nan, inf, zero, finite;
 };
 
 struct Edges {  // of a tensor
   double edge[kBins];
-  double mean;
   float threshold[kBins + 1];  // the smallest float that is not below the edge
   float low, scale;
   unsigned simple;    // floats are fine enough to find the nearest edge
@@ -36,14 +37,12 @@ struct Edges {  // of a tensor
   unsigned constant;  // all finite values are the same
 };
 
-struct Squares {  // of a tile
-  double sum, scaled_sum;
-};
-
-struct Output {  // of a tensor
-  double sum, scaled_sum, min, max, squares, scaled_squares;
+struct Output {                    // of a tensor
+  double mean, squares, min, max;  // squares: of the distances from the mean
   unsigned long long nan, inf, zero, finite;
   unsigned long long counts[kBins];
+  unsigned shrunk;   // squares are of values times kShrink
+  unsigned counted;  // what is not finite is in the first bin too
 };
 
 }  // namespace sonde::snapshot::cuda
