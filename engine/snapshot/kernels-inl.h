@@ -26,6 +26,24 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // -- the first pass --
 
+#if HWY_TARGET == HWY_SCALAR  // has no halves
+template <class D>
+struct FloatSums {
+  double sum_ = 0, squares_ = 0;
+
+  void add(hn::Vec<D> x) {
+    const double wide = x.raw;
+    sum_ += wide;
+    squares_ += wide * wide;
+  }
+  void add(const FloatSums& other) {
+    sum_ += other.sum_;
+    squares_ += other.squares_;
+  }
+  double sum() const { return sum_; }
+  double squares() const { return squares_; }
+};
+#else
 // Adds up one vector of floats as two of doubles, so that a square is exact and never overflows.
 template <class D, class V = hn::Vec<D>>
 struct FloatSums {
@@ -57,6 +75,7 @@ struct FloatSums {
     return hn::GetLane(hn::SumOfLanes(kWide, hn::Add(low_squares, high_squares)));
   }
 };
+#endif
 
 // Smallest, largest and number of zeros, of floats or doubles.
 template <class D, class V = hn::Vec<D>>
