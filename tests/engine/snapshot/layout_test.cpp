@@ -30,12 +30,13 @@ struct Numbered {
     const Layout found = layout();
     std::vector<std::int32_t> out;
     for (std::uint64_t at = 0; at < found.size(); at += piece)
-      found.each_run(at, std::min(found.size(), at + piece),
-                     [&](const std::byte* place, std::int64_t stride, std::uint64_t count) {
-                       const auto* values = reinterpret_cast<const std::int32_t*>(place);
-                       for (std::uint64_t i = 0; i < count; ++i)
-                         out.push_back(values[static_cast<std::int64_t>(i) * stride]);
-                     });
+      found.each_tile(at, std::min(found.size(), at + piece), [&](const Tile& tile) {
+        const auto* values = reinterpret_cast<const std::int32_t*>(tile.at);
+        for (std::uint64_t row = 0; row < tile.rows; ++row)
+          for (std::uint64_t i = 0; i < tile.count; ++i)
+            out.push_back(values[static_cast<std::int64_t>(row) * tile.row_stride +
+                                 static_cast<std::int64_t>(i) * tile.stride]);
+      });
     std::sort(out.begin(), out.end());
     return out;
   }

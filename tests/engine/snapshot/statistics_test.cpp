@@ -146,7 +146,7 @@ TEST(Statistics, DoNotDependOnTheNumberOfThreads) {
   const std::int64_t sizes[] = {1 << 20, 1 << 19, 1000, 0, 70000};
   for (const Kernels* kernels : usable_kernels()) {
     std::vector<Tensor> tensors;
-    for (int i = 0; i < 50; ++i)
+    for (int i = 0; i < 20; ++i)
       tensors.push_back({values.data(), i % 3 == 0 ? Element::kBFloat16 : Element::kFloat32, 1,
                          sizes + i % 5, nullptr});
     std::vector<Statistics> alone(tensors.size()), together(tensors.size());
