@@ -363,9 +363,7 @@ def snapshot_cpu(effort: Effort) -> Measurement:
     if child.have_peer():
         peer = script(PEER, "snapshots", "boundary", "resnet50", str(effort.peer_snapshot_rounds))
         faster = peer["snapshot"] / peer["sum"] / ratio
-        found.reference = (
-            f"{time_text(peer['snapshot'] * 1e9)}, we are {number(faster)} x faster"
-        )
+        found.reference = f"{time_text(peer['snapshot'] * 1e9)}, we are {number(faster)} x faster"
         found.quantities["times_faster"] = faster
     return found
 

@@ -48,9 +48,7 @@ class Weights(nn.Module):
         super().__init__()
         sizes = [math.prod(shape) for shape in shapes]
         self.flat = torch.randn(sum(sizes)) * 0.05
-        for number, (part, shape) in enumerate(
-            zip(self.flat.split(sizes), shapes, strict=True)
-        ):
+        for number, (part, shape) in enumerate(zip(self.flat.split(sizes), shapes, strict=True)):
             self.register_parameter(f"weight_{number}", nn.Parameter(part.view(shape)))
 
     def forward(self, x):
@@ -113,9 +111,7 @@ def measured(model: Weights, rounds: int, threads: int) -> dict[str, float]:
     found: dict[str, list[float]] = {"snapshot": [], "threads": [], "sum": []}
     for _ in range(rounds):
         found["sum"].append(seconds(model.flat.sum))
-        found["snapshot"].append(
-            seconds(lambda: _core.measure_tensors(tensors, describe=False))
-        )
+        found["snapshot"].append(seconds(lambda: _core.measure_tensors(tensors, describe=False)))
         if threads > 1:
             found["threads"].append(
                 seconds(lambda: _core.measure_tensors(tensors, threads, describe=False))

@@ -52,7 +52,7 @@ Job::Job(const Tensor& tensor, const Kernels& kernels)
       element_(tensor.element),
       phase_(number_of(tensor.element) == Number::kPattern ? Phase::kPatterns : Phase::kSum),
       layout_(tensor) {
-  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) && layout_.dense() &&
+  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) &&
               aligned(layout_.base(), element_size(element_));
   done_ = layout_.size() == 0;
   piece_size_ = std::max(kPiece, (layout_.size() + kMostPieces - 1) / kMostPieces);

@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from child_process import run_python
 from sonde import _core
 
 torch = pytest.importorskip("torch")
@@ -31,8 +32,27 @@ def test_a_parameter():
 
 @pytest.mark.parametrize(
     "dtype",
-    "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
-    "int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex64 complex128".split(),
+    [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint64",
+        "uint32",
+        "uint16",
+        "uint8",
+        "bool",
+        "complex64",
+        "complex128",
+    ],
 )
 def test_every_dtype_of_torch(dtype):
     tensor = torch.tensor([0.0, 1.0]).to(getattr(torch, dtype))
@@ -112,17 +132,41 @@ def test_jax():
 
 
 def test_tensorflow_and_keras():
-    tf = pytest.importorskip("tensorflow")
-    import keras
+    pytest.importorskip("tensorflow")
+    run_python(
+        """
+        import keras, numpy, tensorflow as tf
+        from sonde import _core
 
-    for dtype in ("float32", "bfloat16", "float16", "int64"):
-        for tensor in (
-            tf.constant([1, 2, 3], dtype),
-            tf.Variable([1, 2, 3], dtype=dtype),
-            keras.Variable(np.array([1, 2, 3]), dtype=dtype),
-        ):
-            assert read(tensor) == ("yes", dtype, [3])
-            assert values(tensor) == (1, 3, 3)
+        for dtype in ("float32", "bfloat16", "float16", "int64"):
+            for tensor in (
+                tf.constant([1, 2, 3], dtype),
+                tf.Variable([1, 2, 3], dtype=dtype),
+                keras.Variable(numpy.array([1, 2, 3]), dtype=dtype),
+            ):
+                found = _core.read_tensor(tensor)
+                assert (found["dtype"], found["shape"]) == (dtype, [3]), found
+                (found,) = _core.measure_tensors([tensor])
+                assert (found["min"], found["max"], found["count"]) == (1, 3, 3), found
+        """,
+        env={"KERAS_BACKEND": "tensorflow"},
+    )
+
+
+def test_keras_on_torch():
+    pytest.importorskip("keras")
+    run_python(
+        """
+        import keras, numpy
+        from sonde import _core
+
+        variable = keras.Variable(numpy.array([[1, 2, 3]]), dtype="bfloat16")
+        found = _core.read_tensor(variable)
+        assert (found["readable"], found["dtype"], found["shape"]) == ("yes", "bfloat16", [1, 3])
+        assert _core.measure_tensors([variable])[0]["max"] == 3
+        """,
+        env={"KERAS_BACKEND": "torch"},
+    )
 
 
 class Hostile:
