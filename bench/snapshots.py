@@ -42,7 +42,7 @@ def resnet50_shapes() -> list[tuple[int, ...]]:
 
 
 class Weights(nn.Module):
-    """Parameters of these shapes that lie in one piece of memory, so that one sum reads them all."""
+    """Parameters of these shapes, in one piece of memory, so that one sum reads them all."""
 
     def __init__(self, shapes: list[tuple[int, ...]]) -> None:
         super().__init__()
