@@ -12,8 +12,8 @@ namespace {
 constexpr std::uint64_t kPiece = 1 << 16;
 // A large tensor is cut into larger pieces, so that what is kept of each stays small.
 constexpr std::uint64_t kMostPieces = 4096;
-// Values decoded at a time: they stay in the nearest cache.
-constexpr std::size_t kBlock = 4096;
+// Rows that are worth a call of a kernel each; shorter ones are gathered first.
+constexpr std::uint64_t kLongRow = 512;
 
 // Where sum of squares minus square of sum loses more than ten of 53 bits, deviations from the mean
 // are added up instead.
@@ -34,23 +34,11 @@ Edges<T> edges_of(const Statistics& found) noexcept {
   edges.upper[15] = std::numeric_limits<T>::infinity();
   const double range = found.max - found.min;
   const auto scale = static_cast<T>(16 / range);
-  if (range < std::numeric_limits<T>::max() / 2 && std::isfinite(scale)) edges.scale = scale;
+  // Where values lie closer together than this, rounding moves a double's edges by a part of a bin.
+  const double near = 0x1p-28 * std::max(std::abs(found.min), std::abs(found.max));
+  if (range < std::numeric_limits<T>::max() / 2 && range >= near && std::isfinite(scale))
+    edges.scale = scale;
   return edges;
-}
-
-// Moves the finite ones of `count` values together and counts the others.
-template <typename T>
-std::size_t keep_finite(T* values, std::size_t count, std::uint64_t& nans,
-                        std::uint64_t& infinities) noexcept {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = values[i];
-    nans += std::isnan(value);
-    infinities += std::isinf(value);
-    values[kept] = value;
-    kept += std::isfinite(value);
-  }
-  return kept;
 }
 
 bool aligned(const std::byte* at, std::size_t size) noexcept {
@@ -64,7 +52,7 @@ Job::Job(const Tensor& tensor, const Kernels& kernels)
       element_(tensor.element),
       phase_(number_of(tensor.element) == Number::kPattern ? Phase::kPatterns : Phase::kSum),
       layout_(tensor) {
-  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) && layout_.dense() &&
+  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) &&
               aligned(layout_.base(), element_size(element_));
   done_ = layout_.size() == 0;
   piece_size_ = std::max(kPiece, (layout_.size() + kMostPieces - 1) / kMostPieces);
@@ -106,31 +94,54 @@ bool Job::advance() noexcept {
 
 template <typename T, typename Use>
 void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
-  if (in_place_ && !only_finite) {
+  const std::uint64_t begin = piece_begin(piece), end = piece_end(piece);
+  if (in_place_ && layout_.dense() && !only_finite) {
     const T* values = reinterpret_cast<const T*>(layout_.base());
-    const std::uint64_t begin = piece_begin(piece);
-    return use(values + begin, static_cast<std::size_t>(piece_end(piece) - begin));
+    return use(values + begin, static_cast<std::size_t>(end - begin));
   }
   alignas(64) std::array<T, kBlock> block;
   std::size_t filled = 0;
   std::uint64_t nans = 0, infinities = 0;
   const auto flush = [&] {
-    if (only_finite) filled = keep_finite(block.data(), filled, nans, infinities);
+    if (only_finite) {
+      const std::size_t all = filled;
+      const std::uint64_t nans_before = nans;
+      if constexpr (sizeof(T) == sizeof(float))
+        filled = kernels_->keep_finite_floats(block.data(), filled, nans);
+      else
+        filled = kernels_->keep_finite_doubles(block.data(), filled, nans);
+      infinities += all - filled - (nans - nans_before);
+    }
     if (filled != 0) use(block.data(), filled);
     filled = 0;
   };
-  layout_.each_run(piece_begin(piece), piece_end(piece),
-                   [&](const std::byte* at, std::int64_t stride, std::uint64_t count) {
-                     while (count != 0) {
-                       const auto now = static_cast<std::size_t>(
-                           std::min<std::uint64_t>(count, kBlock - filled));
-                       decode(element_, *kernels_, at, stride, now, block.data() + filled);
-                       filled += now;
-                       count -= now;
-                       at += static_cast<std::int64_t>(now * element_size(element_)) * stride;
-                       if (filled == kBlock) flush();
-                     }
-                   });
+  const std::size_t size = element_size(element_);
+  const auto long_row = [&](Tile row) {
+    if (in_place_ && !only_finite && row.stride == 1)
+      return use(reinterpret_cast<const T*>(row.at), static_cast<std::size_t>(row.count));
+    for (std::uint64_t left = row.count; left != 0; left -= row.count) {
+      row.count = std::min<std::uint64_t>(left, kBlock - filled);
+      decode(element_, *kernels_, row, block.data() + filled);
+      filled += static_cast<std::size_t>(row.count);
+      row.at += static_cast<std::int64_t>(row.count * size) * row.stride;
+      if (filled == kBlock) flush();
+    }
+  };
+  layout_.each_tile(begin, end, [&](Tile tile) {
+    const std::int64_t step = tile.row_stride * static_cast<std::int64_t>(size);
+    if (tile.count >= kLongRow) {
+      for (; tile.rows != 0; --tile.rows, tile.at += step)
+        long_row({tile.at, tile.stride, tile.count, 1, 0});
+      return;
+    }
+    for (Tile now = tile; tile.rows != 0; tile.rows -= now.rows) {
+      if (tile.count > kBlock - filled) flush();
+      now.rows = std::min<std::uint64_t>(tile.rows, (kBlock - filled) / tile.count);
+      decode(element_, *kernels_, now, block.data() + filled);
+      filled += static_cast<std::size_t>(now.rows * tile.count);
+      now.at += static_cast<std::int64_t>(now.rows) * step;
+    }
+  });
   if (filled != 0) flush();
   partial(piece).nans = nans;
   partial(piece).infinities = infinities;
@@ -251,10 +262,8 @@ bool Job::end() noexcept {
 
 void Job::count_piece(std::size_t piece) noexcept {
   PatternCounter counter;
-  layout_.each_run(piece_begin(piece), piece_end(piece),
-                   [&](const std::byte* at, std::int64_t stride, std::uint64_t count) {
-                     counter.add(at, stride, static_cast<std::size_t>(count));
-                   });
+  layout_.each_tile(piece_begin(piece), piece_end(piece),
+                    [&](const Tile& tile) { counter.add(tile); });
   counter.give(patterns_[piece]);
 }
 

@@ -60,7 +60,7 @@ class Job {
 
   const Kernels* kernels_;
   Element element_;
-  bool in_place_;  // the kernels can read the tensor itself
+  bool in_place_;  // the kernels can read rows of the tensor itself
   bool deviate_ = false;
   bool done_ = false;
   Phase phase_;
