@@ -326,19 +326,21 @@ def gpu_seconds(work: Callable[[], object]) -> float:
 def snapshot_seconds(model: nn.Module, rounds: int) -> tuple[float, float]:
     """Of one boundary: on the GPU and on the host."""
     host: list[float] = []
-
-    def timed() -> None:
-        start = time.perf_counter()
-        boundary(model)
-        host.append(time.perf_counter() - start)
-
+    gpu: list[float] = []
     with session(snapshots="stats"):
+        ci.watch(model)
+        epochs = iter(ci.epochs(range(rounds + 4)))
+
+        def timed() -> None:
+            start = time.perf_counter()
+            next(epochs)
+            host.append(time.perf_counter() - start)
+
         for _ in range(3):
             timed()
         host.clear()
-        # A kernel in front, so that the device never waits for the host's launches.
-        gpu = []
         for _ in range(rounds):
+            # Something in front, so that the device does not wait for the host's launches.
             torch.cuda._sleep(4_000_000)
             gpu.append(gpu_seconds_behind(timed))
     return median(gpu), median(host)

@@ -94,8 +94,7 @@ Statistics statistics_of(const cuda::Output& output) {
   result.max = output.max;
   // The mean lies between them, rounding aside.
   result.mean = std::clamp(output.mean, output.min, output.max);
-  result.std = std::sqrt(output.squares / count);
-  if (output.shrunk != 0) result.std /= cuda::kShrink;
+  if (result.min != result.max) result.std = std::sqrt(output.squares / count) / output.unit;
   result.norm = std::hypot(result.mean, result.std) * std::sqrt(count);
   std::copy(std::begin(output.counts), std::end(output.counts), result.counts.begin());
   if (output.counted != 0) result.counts[0] -= output.nan + output.inf;

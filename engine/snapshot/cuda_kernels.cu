@@ -19,13 +19,13 @@ __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7FF
 
 // The sums of one thread, over finite values only.
 struct Sums {
-  double shift, sum, squares, scaled_sum, scaled_squares, min, max;
+  double shift, sum, squares, shrunk_sum, shrunk_squares, grown_squares, min, max;
   u32 nan, inf, zero, finite;
 };
 
 __device__ __forceinline__ void clear(Sums& s, double shift) {
   s.shift = shift;
-  s.sum = s.squares = s.scaled_sum = s.scaled_squares = 0;
+  s.sum = s.squares = s.shrunk_sum = s.shrunk_squares = s.grown_squares = 0;
   s.min = infinity();
   s.max = -infinity();
   s.nan = s.inf = s.zero = s.finite = 0;
@@ -38,11 +38,12 @@ __device__ __forceinline__ void add(Sums& s, double x) {
   } else if (!finite(x)) {
     ++s.inf;
   } else {
-    const double d = x - s.shift, small = x * kShrink - s.shift * kShrink;
+    const double d = x - s.shift, small = x * kShrink - s.shift * kShrink, large = d * kGrow;
     s.sum += d;
     s.squares = fma(d, d, s.squares);
-    s.scaled_sum += small;
-    s.scaled_squares = fma(small, small, s.scaled_squares);
+    s.shrunk_sum += small;
+    s.shrunk_squares = fma(small, small, s.shrunk_squares);
+    s.grown_squares = fma(large, large, s.grown_squares);
     s.min = x < s.min ? x : s.min;
     s.max = x > s.max ? x : s.max;
     s.zero += x == 0;
@@ -53,8 +54,9 @@ __device__ __forceinline__ void add(Sums& s, double x) {
 __device__ __forceinline__ void add(Sums& s, const Sums& other) {
   s.sum += other.sum;
   s.squares += other.squares;
-  s.scaled_sum += other.scaled_sum;
-  s.scaled_squares += other.scaled_squares;
+  s.shrunk_sum += other.shrunk_sum;
+  s.shrunk_squares += other.shrunk_squares;
+  s.grown_squares += other.grown_squares;
   s.min = other.min < s.min ? other.min : s.min;
   s.max = other.max > s.max ? other.max : s.max;
   s.nan += other.nan;
@@ -76,8 +78,9 @@ __device__ void reduce(Sums& s) {
     Sums other;
     other.sum = from_lane(s.sum, distance);
     other.squares = from_lane(s.squares, distance);
-    other.scaled_sum = from_lane(s.scaled_sum, distance);
-    other.scaled_squares = from_lane(s.scaled_squares, distance);
+    other.shrunk_sum = from_lane(s.shrunk_sum, distance);
+    other.shrunk_squares = from_lane(s.shrunk_squares, distance);
+    other.grown_squares = from_lane(s.grown_squares, distance);
     other.min = from_lane(s.min, distance);
     other.max = from_lane(s.max, distance);
     other.nan = from_lane(s.nan, distance);
@@ -232,8 +235,9 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   out.shift = s.shift;
   out.sum = s.sum;
   out.squares = s.squares;
-  out.scaled_sum = s.scaled_sum;
-  out.scaled_squares = s.scaled_squares;
+  out.shrunk_sum = s.shrunk_sum;
+  out.shrunk_squares = s.shrunk_squares;
+  out.grown_squares = s.grown_squares;
   out.min = s.min;
   out.max = s.max;
   out.nan = s.nan;
@@ -282,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   for (u32 i = threadIdx.x; i < tiles; i += kThreads) {
     const Moments& m = of_tile[i];
     sum += m.sum + m.finite * m.shift;
-    scaled += m.scaled_sum + m.finite * (m.shift * kShrink);
+    scaled += m.shrunk_sum + m.finite * (m.shift * kShrink);
     low = m.min < low ? m.min : low;
     high = m.max > high ? m.max : high;
     nan += m.nan;
@@ -313,20 +317,32 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   const double small_mean = values == 0 ? 0 : scaled / values;
   double mean = values == 0 ? 0 : sum / values;
   if (!finite(mean)) mean = small_mean / kShrink;
+  // The distances whose squares are doubles.
+  const double width = values == 0 ? 0 : highs[0] - lows[0];
+  double unit = 1;
+  if (!(width < kGrow / 1e20)) {
+    unit = kShrink;
+  } else if (width != 0 && width < kShrink * 1e20) {
+    unit = kGrow;
+  }
   // Around the tile's own mean, then around the tensor's.
-  double squares = 0, scaled_squares = 0;
+  double squares = 0;
   for (u32 i = threadIdx.x; i < tiles; i += kThreads) {
     const Moments& m = of_tile[i];
     if (m.finite == 0) continue;
-    const double own = m.sum / m.finite, small_own = m.scaled_sum / m.finite;
-    const double apart = m.shift - mean + own,
-                 small_apart = m.shift * kShrink - small_mean + small_own;
-    squares += fmax(0.0, m.squares - own * m.sum) + m.finite * apart * apart;
-    scaled_squares += fmax(0.0, m.scaled_squares - small_own * m.scaled_sum) +
-                      m.finite * small_apart * small_apart;
+    double own = m.sum / m.finite, apart = m.shift - mean + own, all = m.squares;
+    if (unit == kShrink) {
+      own = m.shrunk_sum / m.finite;
+      apart = m.shift * kShrink - small_mean + own;
+      all = m.shrunk_squares;
+    } else if (unit == kGrow) {
+      own *= kGrow;
+      apart *= kGrow;
+      all = m.grown_squares;
+    }
+    squares += fmax(0.0, all - own * own * m.finite) + m.finite * apart * apart;
   }
   squares = sum_of_block(squares);
-  scaled_squares = sum_of_block(scaled_squares);
   if (threadIdx.x != 0) return;
   Output& out = outputs[blockIdx.x];
   out.nan = total[0];
@@ -334,8 +350,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   out.zero = total[2];
   out.finite = values;
   out.mean = mean;
-  out.shrunk = !finite(squares);
-  out.squares = out.shrunk ? scaled_squares : squares;
+  out.squares = squares;
+  out.unit = unit;
   out.min = values == 0 ? 0 : lows[0];
   out.max = values == 0 ? 0 : highs[0];
   prepare(in, out, edges[blockIdx.x]);

@@ -8,8 +8,10 @@ constexpr int kTile = 32768;  // elements that one block of threads measures
 constexpr int kThreads = 256;
 constexpr int kBins = 16;
 constexpr int kMaxRank = 8;
-// Sums of huge doubles overflow where their mean does not: they are also taken of smaller ones.
+// Squares of huge doubles overflow and those of tiny ones vanish where their root does not: they
+// are also taken of values times these.
 constexpr double kShrink = 7.458340731200207e-155;  // 2^-512
+constexpr double kGrow = 1.3407807929942597e154;    // 2^512
 
 struct Input {
   unsigned long long data;
@@ -21,10 +23,9 @@ struct Input {
   long long strides[kMaxRank];  // in elements
 };
 
-// Of a tile: sums of the distances from one of its values, so that nothing cancels out. The scaled
-// ones are of values times kShrink.
+// Of a tile: sums of the distances from one of its values, so that nothing cancels out.
 struct Moments {
-  double shift, sum, squares, scaled_sum, scaled_squares, min, max;
+  double shift, sum, squares, shrunk_sum, shrunk_squares, grown_squares, min, max;
   unsigned nan, inf, zero, finite;
 };
 
@@ -37,12 +38,13 @@ struct Edges {  // of a tensor
   unsigned constant;  // all finite values are the same
 };
 
-struct Output {                    // of a tensor
-  double mean, squares, min, max;  // squares: of the distances from the mean
+struct Output {  // of a tensor
+  double mean, min, max;
+  double squares, unit;  // of the distances from the mean, times this unit
   unsigned long long nan, inf, zero, finite;
   unsigned long long counts[kBins];
-  unsigned shrunk;   // squares are of values times kShrink
   unsigned counted;  // what is not finite is in the first bin too
+  unsigned reserved;
 };
 
 }  // namespace sonde::snapshot::cuda
