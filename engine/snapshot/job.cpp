@@ -14,6 +14,8 @@ constexpr std::uint64_t kPiece = 1 << 16;
 constexpr std::uint64_t kMostPieces = 4096;
 // Rows that are worth a call of a kernel each; shorter ones are gathered first.
 constexpr std::uint64_t kLongRow = 512;
+// Scattered values up to this many are gathered once for both passes; of more, each pass gathers.
+constexpr std::uint64_t kGathered = 1 << 20;
 
 // Where sum of squares minus square of sum loses more than ten of 53 bits, deviations from the mean
 // are added up instead.
@@ -41,6 +43,30 @@ Edges<T> edges_of(const Statistics& found) noexcept {
   return edges;
 }
 
+// Cuts a tile into some of at most kBlock values.
+template <typename Visit>
+void each_chunk(const Tile& tile, std::size_t element_size, Visit visit) noexcept {
+  const auto size = static_cast<std::int64_t>(element_size);
+  if (tile.count <= kBlock) {
+    Tile now = tile;
+    for (std::uint64_t left = tile.rows; left != 0; left -= now.rows) {
+      now.rows = std::min(left, kBlock / tile.count);
+      visit(now);
+      now.at += static_cast<std::int64_t>(now.rows) * tile.row_stride * size;
+    }
+    return;
+  }
+  for (std::uint64_t row = 0; row < tile.rows; ++row) {
+    Tile now{tile.at + static_cast<std::int64_t>(row) * tile.row_stride * size, tile.stride, 0, 1,
+             0};
+    for (std::uint64_t left = tile.count; left != 0; left -= now.count) {
+      now.count = std::min<std::uint64_t>(left, kBlock);
+      visit(now);
+      now.at += static_cast<std::int64_t>(now.count) * tile.stride * size;
+    }
+  }
+}
+
 bool aligned(const std::byte* at, std::size_t size) noexcept {
   return reinterpret_cast<std::uintptr_t>(at) % size == 0;
 }
@@ -61,6 +87,11 @@ Job::Job(const Tensor& tensor, const Kernels& kernels)
     patterns_.resize(pieces_);
   } else if (pieces_ > 1) {
     many_.resize(pieces_);
+  }
+  if (phase_ == Phase::kSum && layout_.scattered(kLongRow) && layout_.size() <= kGathered) {
+    const std::size_t width =
+        number_of(element_) == Number::kFloat ? sizeof(float) : sizeof(double);
+    gathered_ = std::make_unique_for_overwrite<std::byte[]>(layout_.size() * width);
   }
 }
 
@@ -92,12 +123,30 @@ bool Job::advance() noexcept {
   return finish_bins();
 }
 
+// The piece as the kernels can read it, nullptr where it has to be decoded block by block.
+template <typename T>
+const T* Job::array_of(std::size_t piece) noexcept {
+  const std::uint64_t begin = piece_begin(piece);
+  if (in_place_ && layout_.dense()) return reinterpret_cast<const T*>(layout_.base()) + begin;
+  if (gathered_ == nullptr) return nullptr;
+  T* values = reinterpret_cast<T*>(gathered_.get()) + begin;
+  if (phase_ != Phase::kSum) return values;
+  T* out = values;
+  layout_.each_tile(begin, piece_end(piece), [&](const Tile& tile) {
+    each_chunk(tile, element_size(element_), [&](const Tile& now) {
+      decode(element_, *kernels_, now, out);
+      out += now.rows * now.count;
+    });
+  });
+  return values;
+}
+
 template <typename T, typename Use>
 void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
   const std::uint64_t begin = piece_begin(piece), end = piece_end(piece);
-  if (in_place_ && layout_.dense() && !only_finite) {
-    const T* values = reinterpret_cast<const T*>(layout_.base());
-    return use(values + begin, static_cast<std::size_t>(end - begin));
+  if (!only_finite) {
+    if (const T* values = array_of<T>(piece))
+      return use(values, static_cast<std::size_t>(end - begin));
   }
   alignas(64) std::array<T, kBlock> block;
   std::size_t filled = 0;
@@ -116,31 +165,20 @@ void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
     filled = 0;
   };
   const std::size_t size = element_size(element_);
-  const auto long_row = [&](Tile row) {
-    if (in_place_ && !only_finite && row.stride == 1)
-      return use(reinterpret_cast<const T*>(row.at), static_cast<std::size_t>(row.count));
-    for (std::uint64_t left = row.count; left != 0; left -= row.count) {
-      row.count = std::min<std::uint64_t>(left, kBlock - filled);
-      decode(element_, *kernels_, row, block.data() + filled);
-      filled += static_cast<std::size_t>(row.count);
-      row.at += static_cast<std::int64_t>(row.count * size) * row.stride;
-      if (filled == kBlock) flush();
-    }
-  };
-  layout_.each_tile(begin, end, [&](Tile tile) {
-    const std::int64_t step = tile.row_stride * static_cast<std::int64_t>(size);
-    if (tile.count >= kLongRow) {
-      for (; tile.rows != 0; --tile.rows, tile.at += step)
-        long_row({tile.at, tile.stride, tile.count, 1, 0});
+  layout_.each_tile(begin, end, [&](const Tile& tile) {
+    if (in_place_ && !only_finite && tile.stride == 1 && tile.count >= kLongRow) {
+      const std::int64_t step = tile.row_stride * static_cast<std::int64_t>(size);
+      for (std::uint64_t row = 0; row < tile.rows; ++row)
+        use(reinterpret_cast<const T*>(tile.at + static_cast<std::int64_t>(row) * step),
+            static_cast<std::size_t>(tile.count));
       return;
     }
-    for (Tile now = tile; tile.rows != 0; tile.rows -= now.rows) {
-      if (tile.count > kBlock - filled) flush();
-      now.rows = std::min<std::uint64_t>(tile.rows, (kBlock - filled) / tile.count);
+    each_chunk(tile, size, [&](const Tile& now) {
+      const auto count = static_cast<std::size_t>(now.rows * now.count);
+      if (count > kBlock - filled) flush();
       decode(element_, *kernels_, now, block.data() + filled);
-      filled += static_cast<std::size_t>(now.rows * tile.count);
-      now.at += static_cast<std::int64_t>(now.rows) * step;
-    }
+      filled += count;
+    });
   });
   if (filled != 0) flush();
   partial(piece).nans = nans;

@@ -33,6 +33,11 @@ class Layout {
   // All of them are one array at base().
   bool dense() const noexcept { return rank_ == 0 || (rank_ == 1 && dims_[0].stride == 1); }
 
+  // Reading them costs more than the bytes: every n-th element, or short rows.
+  bool scattered(std::int64_t long_row) const noexcept {
+    return !dense() && (dims_[rank_ - 1].stride != 1 || dims_[rank_ - 1].size < long_row);
+  }
+
   // visit(Tile) for all of the values [begin, end).
   template <typename Visit>
   void each_tile(std::uint64_t begin, std::uint64_t end, Visit visit) const;
