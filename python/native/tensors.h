@@ -53,6 +53,7 @@ class TensorReader {
  private:
   static constexpr std::size_t kInline = 8;  // more dimensions are rare
 
+  bool read_exchange(PyObject* object);
   Readable read_torch(PyObject* object);
   Readable read_torch_device(PyObject* object);
   Readable read_other(PyObject* object, int depth);
