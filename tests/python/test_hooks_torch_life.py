@@ -50,6 +50,13 @@ def test_shutdown_restores_the_identical_originals():
     assert spans("forward") == []
 
 
+def test_backward_is_pickled_by_name():
+    assert pickle.loads(pickle.dumps(torch.autograd.backward)) is torch.autograd.backward
+    text = pickle.dumps(torch.autograd.backward)
+    ci.shutdown()
+    assert pickle.loads(text) is torch.autograd.backward
+
+
 @pytest.mark.parametrize("ours_goes_first", [True, False])
 @pytest.mark.parametrize("installed", ["before", "after"])
 def test_beside_another_tool(installed, ours_goes_first):
