@@ -88,6 +88,7 @@ class Recorder:
         if _graph_is_captured():
             return
         models = self._chosen()
+        self.models.end_epoch()
         if not models:
             return
         common = {"sampled": whole} if self._mode == "sampled" else {}
