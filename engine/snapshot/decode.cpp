@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace sonde::snapshot {
 
@@ -16,31 +17,52 @@ T load(const std::byte* at) noexcept {
   return value;
 }
 
+// `Count` is a constant where the length of a row is known to the compiler.
+template <typename Source, typename Out, typename Count>
+void convert_rows(const Tile& tile, Count count, Out* out) noexcept {
+  const std::int64_t step = tile.stride * static_cast<std::int64_t>(sizeof(Source));
+  const std::int64_t row_step = tile.row_stride * static_cast<std::int64_t>(sizeof(Source));
+  const std::byte* row = tile.at;
+  for (std::uint64_t i = 0; i < tile.rows; ++i, row += row_step) {
+    const std::byte* at = row;
+    for (std::uint64_t j = 0; j < count; ++j, at += step)
+      *out++ = static_cast<Out>(load<Source>(at));
+  }
+}
+
 template <typename Source, typename Out>
-void convert(const std::byte* at, std::int64_t stride, std::size_t count, Out* out) noexcept {
-  if (stride == 1) {
-    for (std::size_t i = 0; i < count; ++i)
-      out[i] = static_cast<Out>(load<Source>(at + i * sizeof(Source)));
+void convert(const Tile& tile, Out* out) noexcept {
+  if (tile.stride == 1 && tile.count >= 16) {
+    const std::byte* row = tile.at;
+    for (std::uint64_t i = 0; i < tile.rows; ++i, out += tile.count) {
+      for (std::uint64_t j = 0; j < tile.count; ++j)
+        out[j] = static_cast<Out>(load<Source>(row + j * sizeof(Source)));
+      row += tile.row_stride * static_cast<std::int64_t>(sizeof(Source));
+    }
     return;
   }
-  const std::int64_t step = stride * static_cast<std::int64_t>(sizeof(Source));
-  for (std::size_t i = 0; i < count; ++i, at += step) out[i] = static_cast<Out>(load<Source>(at));
+  switch (tile.count) {  // as in the last dimension of a convolution, or of coordinates
+    case 2:
+      return convert_rows<Source>(tile, std::integral_constant<std::uint64_t, 2>(), out);
+    case 3:
+      return convert_rows<Source>(tile, std::integral_constant<std::uint64_t, 3>(), out);
+    case 4:
+      return convert_rows<Source>(tile, std::integral_constant<std::uint64_t, 4>(), out);
+    default:
+      return convert_rows<Source>(tile, tile.count, out);
+  }
 }
 
 using Widen = void (*)(const std::uint16_t*, std::size_t, float*);
 
-void widen(Widen kernel, const std::byte* at, std::int64_t stride, std::size_t count,
-           float* out) noexcept {
-  if (stride == 1 && reinterpret_cast<std::uintptr_t>(at) % alignof(std::uint16_t) == 0)
-    return kernel(reinterpret_cast<const std::uint16_t*>(at), count, out);
-  std::array<std::uint16_t, 512> close;
-  for (std::size_t done = 0; done < count;) {
-    const std::size_t now = std::min(count - done, close.size());
-    convert<std::uint16_t>(at, stride, now, close.data());
-    kernel(close.data(), now, out + done);
-    at += static_cast<std::int64_t>(now) * stride * 2;
-    done += now;
-  }
+void widen(Widen kernel, const Tile& tile, float* out) noexcept {
+  const auto count = static_cast<std::size_t>(tile.count * tile.rows);
+  if (tile.stride == 1 && tile.rows == 1 &&
+      reinterpret_cast<std::uintptr_t>(tile.at) % alignof(std::uint16_t) == 0)
+    return kernel(reinterpret_cast<const std::uint16_t*>(tile.at), count, out);
+  std::array<std::uint16_t, kBlock> close;
+  convert<std::uint16_t>(tile, close.data());
+  kernel(close.data(), count, out);
 }
 
 struct SmallFloat {
@@ -79,44 +101,46 @@ double value_of(const SmallFloat& kind, std::uint8_t pattern) noexcept {
 
 }  // namespace
 
-void decode(Element element, const Kernels& kernels, const std::byte* at, std::int64_t stride,
-            std::size_t count, float* out) noexcept {
+void decode(Element element, const Kernels& kernels, const Tile& tile, float* out) noexcept {
   switch (element) {
     case Element::kFloat32:
-      return convert<float>(at, stride, count, out);
+      return convert<float>(tile, out);
     case Element::kFloat16:
-      return widen(kernels.widen_halves, at, stride, count, out);
+      return widen(kernels.widen_halves, tile, out);
     case Element::kBFloat16:
-      return widen(kernels.widen_bfloats, at, stride, count, out);
+      return widen(kernels.widen_bfloats, tile, out);
     case Element::kInt16:
-      return convert<std::int16_t>(at, stride, count, out);
+      return convert<std::int16_t>(tile, out);
     default:
-      return convert<std::uint16_t>(at, stride, count, out);
+      return convert<std::uint16_t>(tile, out);
   }
 }
 
-void decode(Element element, const Kernels& /*kernels*/, const std::byte* at, std::int64_t stride,
-            std::size_t count, double* out) noexcept {
+void decode(Element element, const Kernels& /*kernels*/, const Tile& tile, double* out) noexcept {
   switch (element) {
     case Element::kFloat64:
-      return convert<double>(at, stride, count, out);
+      return convert<double>(tile, out);
     case Element::kInt64:
-      return convert<std::int64_t>(at, stride, count, out);
+      return convert<std::int64_t>(tile, out);
     case Element::kInt32:
-      return convert<std::int32_t>(at, stride, count, out);
+      return convert<std::int32_t>(tile, out);
     case Element::kUInt64:
-      return convert<std::uint64_t>(at, stride, count, out);
+      return convert<std::uint64_t>(tile, out);
     default:
-      return convert<std::uint32_t>(at, stride, count, out);
+      return convert<std::uint32_t>(tile, out);
   }
 }
 
-void PatternCounter::add(const std::byte* at, std::int64_t stride, std::size_t count) noexcept {
-  std::size_t i = 0;
-  for (; i + 4 <= count; i += 4, at += 4 * stride)
-    for (std::int64_t j = 0; j < 4; ++j)
-      ++tables_[static_cast<std::size_t>(j)][static_cast<std::size_t>(at[j * stride])];
-  for (; i < count; ++i, at += stride) ++tables_[0][static_cast<std::size_t>(*at)];
+void PatternCounter::add(const Tile& tile) noexcept {
+  const std::byte* row = tile.at;
+  for (std::uint64_t n = 0; n < tile.rows; ++n, row += tile.row_stride) {
+    const std::byte* at = row;
+    std::uint64_t i = 0;
+    for (; i + 4 <= tile.count; i += 4, at += 4 * tile.stride)
+      for (std::int64_t j = 0; j < 4; ++j)
+        ++tables_[static_cast<std::size_t>(j)][static_cast<std::size_t>(at[j * tile.stride])];
+    for (; i < tile.count; ++i, at += tile.stride) ++tables_[0][static_cast<std::size_t>(*at)];
+  }
 }
 
 void PatternCounter::give(Patterns& out) const noexcept {

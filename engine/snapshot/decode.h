@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/snapshot/kernels.h"
+#include "engine/snapshot/layout.h"
 #include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
@@ -20,18 +21,20 @@ constexpr Number number_of(Element element) noexcept {
                                                                     : Number::kDouble;
 }
 
-// `stride` in elements. What number_of says decides which one may be called.
-void decode(Element element, const Kernels& kernels, const std::byte* at, std::int64_t stride,
-            std::size_t count, float* out) noexcept;
-void decode(Element element, const Kernels& kernels, const std::byte* at, std::int64_t stride,
-            std::size_t count, double* out) noexcept;
+// Values decoded at a time: they stay in the nearest cache.
+constexpr std::size_t kBlock = 4096;
+
+// All of a tile of at most kBlock values, row after row. What number_of says decides which one may
+// be called.
+void decode(Element element, const Kernels& kernels, const Tile& tile, float* out) noexcept;
+void decode(Element element, const Kernels& kernels, const Tile& tile, double* out) noexcept;
 
 using Patterns = std::array<std::uint64_t, 256>;
 
 // At most 2^32 bytes between two calls of give.
 class PatternCounter {
  public:
-  void add(const std::byte* at, std::int64_t stride, std::size_t count) noexcept;
+  void add(const Tile& tile) noexcept;
   void give(Patterns& out) const noexcept;
 
  private:

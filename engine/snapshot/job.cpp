@@ -12,8 +12,10 @@ namespace {
 constexpr std::uint64_t kPiece = 1 << 16;
 // A large tensor is cut into larger pieces, so that what is kept of each stays small.
 constexpr std::uint64_t kMostPieces = 4096;
-// Values decoded at a time: they stay in the nearest cache.
-constexpr std::size_t kBlock = 4096;
+// Rows that are worth a call of a kernel each; shorter ones are gathered first.
+constexpr std::uint64_t kLongRow = 512;
+// Scattered values up to this many are gathered once for both passes; of more, each pass gathers.
+constexpr std::uint64_t kGathered = 1 << 20;
 
 // Where sum of squares minus square of sum loses more than ten of 53 bits, deviations from the mean
 // are added up instead.
@@ -34,23 +36,35 @@ Edges<T> edges_of(const Statistics& found) noexcept {
   edges.upper[15] = std::numeric_limits<T>::infinity();
   const double range = found.max - found.min;
   const auto scale = static_cast<T>(16 / range);
-  if (range < std::numeric_limits<T>::max() / 2 && std::isfinite(scale)) edges.scale = scale;
+  // Where values lie closer together than this, rounding moves a double's edges by a part of a bin.
+  const double near = 0x1p-28 * std::max(std::abs(found.min), std::abs(found.max));
+  if (range < std::numeric_limits<T>::max() / 2 && range >= near && std::isfinite(scale))
+    edges.scale = scale;
   return edges;
 }
 
-// Moves the finite ones of `count` values together and counts the others.
-template <typename T>
-std::size_t keep_finite(T* values, std::size_t count, std::uint64_t& nans,
-                        std::uint64_t& infinities) noexcept {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = values[i];
-    nans += std::isnan(value);
-    infinities += std::isinf(value);
-    values[kept] = value;
-    kept += std::isfinite(value);
+// Cuts a tile into some of at most kBlock values.
+template <typename Visit>
+void each_chunk(const Tile& tile, std::size_t element_size, Visit visit) noexcept {
+  const auto size = static_cast<std::int64_t>(element_size);
+  if (tile.count <= kBlock) {
+    Tile now = tile;
+    for (std::uint64_t left = tile.rows; left != 0; left -= now.rows) {
+      now.rows = std::min(left, kBlock / tile.count);
+      visit(now);
+      now.at += static_cast<std::int64_t>(now.rows) * tile.row_stride * size;
+    }
+    return;
   }
-  return kept;
+  for (std::uint64_t row = 0; row < tile.rows; ++row) {
+    Tile now{tile.at + static_cast<std::int64_t>(row) * tile.row_stride * size, tile.stride, 0, 1,
+             0};
+    for (std::uint64_t left = tile.count; left != 0; left -= now.count) {
+      now.count = std::min<std::uint64_t>(left, kBlock);
+      visit(now);
+      now.at += static_cast<std::int64_t>(now.count) * tile.stride * size;
+    }
+  }
 }
 
 bool aligned(const std::byte* at, std::size_t size) noexcept {
@@ -64,7 +78,7 @@ Job::Job(const Tensor& tensor, const Kernels& kernels)
       element_(tensor.element),
       phase_(number_of(tensor.element) == Number::kPattern ? Phase::kPatterns : Phase::kSum),
       layout_(tensor) {
-  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) && layout_.dense() &&
+  in_place_ = (element_ == Element::kFloat32 || element_ == Element::kFloat64) &&
               aligned(layout_.base(), element_size(element_));
   done_ = layout_.size() == 0;
   piece_size_ = std::max(kPiece, (layout_.size() + kMostPieces - 1) / kMostPieces);
@@ -73,6 +87,11 @@ Job::Job(const Tensor& tensor, const Kernels& kernels)
     patterns_.resize(pieces_);
   } else if (pieces_ > 1) {
     many_.resize(pieces_);
+  }
+  if (phase_ == Phase::kSum && layout_.scattered(kLongRow) && layout_.size() <= kGathered) {
+    const std::size_t width =
+        number_of(element_) == Number::kFloat ? sizeof(float) : sizeof(double);
+    gathered_ = std::make_unique_for_overwrite<std::byte[]>(layout_.size() * width);
   }
 }
 
@@ -104,33 +123,63 @@ bool Job::advance() noexcept {
   return finish_bins();
 }
 
+// The piece as the kernels can read it, nullptr where it has to be decoded block by block.
+template <typename T>
+const T* Job::array_of(std::size_t piece) noexcept {
+  const std::uint64_t begin = piece_begin(piece);
+  if (in_place_ && layout_.dense()) return reinterpret_cast<const T*>(layout_.base()) + begin;
+  if (gathered_ == nullptr) return nullptr;
+  T* values = reinterpret_cast<T*>(gathered_.get()) + begin;
+  if (phase_ != Phase::kSum) return values;
+  T* out = values;
+  layout_.each_tile(begin, piece_end(piece), [&](const Tile& tile) {
+    each_chunk(tile, element_size(element_), [&](const Tile& now) {
+      decode(element_, *kernels_, now, out);
+      out += now.rows * now.count;
+    });
+  });
+  return values;
+}
+
 template <typename T, typename Use>
 void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
-  if (in_place_ && !only_finite) {
-    const T* values = reinterpret_cast<const T*>(layout_.base());
-    const std::uint64_t begin = piece_begin(piece);
-    return use(values + begin, static_cast<std::size_t>(piece_end(piece) - begin));
+  const std::uint64_t begin = piece_begin(piece), end = piece_end(piece);
+  if (!only_finite) {
+    if (const T* values = array_of<T>(piece))
+      return use(values, static_cast<std::size_t>(end - begin));
   }
   alignas(64) std::array<T, kBlock> block;
   std::size_t filled = 0;
   std::uint64_t nans = 0, infinities = 0;
   const auto flush = [&] {
-    if (only_finite) filled = keep_finite(block.data(), filled, nans, infinities);
+    if (only_finite) {
+      const std::size_t all = filled;
+      const std::uint64_t nans_before = nans;
+      if constexpr (sizeof(T) == sizeof(float))
+        filled = kernels_->keep_finite_floats(block.data(), filled, nans);
+      else
+        filled = kernels_->keep_finite_doubles(block.data(), filled, nans);
+      infinities += all - filled - (nans - nans_before);
+    }
     if (filled != 0) use(block.data(), filled);
     filled = 0;
   };
-  layout_.each_run(piece_begin(piece), piece_end(piece),
-                   [&](const std::byte* at, std::int64_t stride, std::uint64_t count) {
-                     while (count != 0) {
-                       const auto now = static_cast<std::size_t>(
-                           std::min<std::uint64_t>(count, kBlock - filled));
-                       decode(element_, *kernels_, at, stride, now, block.data() + filled);
-                       filled += now;
-                       count -= now;
-                       at += static_cast<std::int64_t>(now * element_size(element_)) * stride;
-                       if (filled == kBlock) flush();
-                     }
-                   });
+  const std::size_t size = element_size(element_);
+  layout_.each_tile(begin, end, [&](const Tile& tile) {
+    if (in_place_ && !only_finite && tile.stride == 1 && tile.count >= kLongRow) {
+      const std::int64_t step = tile.row_stride * static_cast<std::int64_t>(size);
+      for (std::uint64_t row = 0; row < tile.rows; ++row)
+        use(reinterpret_cast<const T*>(tile.at + static_cast<std::int64_t>(row) * step),
+            static_cast<std::size_t>(tile.count));
+      return;
+    }
+    each_chunk(tile, size, [&](const Tile& now) {
+      const auto count = static_cast<std::size_t>(now.rows * now.count);
+      if (count > kBlock - filled) flush();
+      decode(element_, *kernels_, now, block.data() + filled);
+      filled += count;
+    });
+  });
   if (filled != 0) flush();
   partial(piece).nans = nans;
   partial(piece).infinities = infinities;
@@ -251,10 +300,8 @@ bool Job::end() noexcept {
 
 void Job::count_piece(std::size_t piece) noexcept {
   PatternCounter counter;
-  layout_.each_run(piece_begin(piece), piece_end(piece),
-                   [&](const std::byte* at, std::int64_t stride, std::uint64_t count) {
-                     counter.add(at, stride, static_cast<std::size_t>(count));
-                   });
+  layout_.each_tile(piece_begin(piece), piece_end(piece),
+                    [&](const Tile& tile) { counter.add(tile); });
   counter.give(patterns_[piece]);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/snapshot/decode.h"
@@ -44,6 +45,8 @@ class Job {
   template <typename T, typename Use>
   void each_block(std::size_t piece, bool only_finite, Use use) noexcept;
   template <typename T>
+  const T* array_of(std::size_t piece) noexcept;
+  template <typename T>
   void run_numbers(std::size_t piece) noexcept;
   template <typename T>
   void sum_piece(std::size_t piece) noexcept;
@@ -60,7 +63,7 @@ class Job {
 
   const Kernels* kernels_;
   Element element_;
-  bool in_place_;  // the kernels can read the tensor itself
+  bool in_place_;  // the kernels can read rows of the tensor itself
   bool deviate_ = false;
   bool done_ = false;
   Phase phase_;
@@ -75,6 +78,7 @@ class Job {
   Layout layout_;
   Partial one_;
   std::vector<Partial> many_;
+  std::unique_ptr<std::byte[]> gathered_;  // values that lie scattered, together
   std::vector<Patterns> patterns_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include "engine/snapshot/bins-inl.h"
 #include "engine/snapshot/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,15 +18,26 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Counting by shifting needs shifts of 32 and more to give zero, and tables of 8 lanes or more.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#define SONDE_INDEXED 1
-#else
-#define SONDE_INDEXED 0
-#endif
-
 // -- the first pass --
 
+#if HWY_TARGET == HWY_SCALAR  // has no halves
+template <class D>
+struct FloatSums {
+  double sum_ = 0, squares_ = 0;
+
+  void add(hn::Vec<D> x) {
+    const double wide = x.raw;
+    sum_ += wide;
+    squares_ += wide * wide;
+  }
+  void add(const FloatSums& other) {
+    sum_ += other.sum_;
+    squares_ += other.squares_;
+  }
+  double sum() const { return sum_; }
+  double squares() const { return squares_; }
+};
+#else
 // Adds up one vector of floats as two of doubles, so that a square is exact and never overflows.
 template <class D, class V = hn::Vec<D>>
 struct FloatSums {
@@ -57,6 +69,7 @@ struct FloatSums {
     return hn::GetLane(hn::SumOfLanes(kWide, hn::Add(low_squares, high_squares)));
   }
 };
+#endif
 
 // Smallest, largest and number of zeros, of floats or doubles.
 template <class D, class V = hn::Vec<D>>
@@ -82,14 +95,6 @@ struct Extremes {
     out.zeros = hn::GetLane(hn::SumOfLanes(unsigned_d, zeros)) - padding;
   }
 };
-
-// The values that do not fill a vector, filled up.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> padded(D d, const T* values, std::size_t count, T padding) {
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
-  for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = i < count ? values[i] : padding;
-  return hn::Load(d, lanes);
-}
 
 void sum_floats(const float* x, std::size_t count, Sums& out) {
   if (count == 0) return void(out = Sums());
@@ -206,179 +211,37 @@ void deviate_floats(const float* x, std::size_t count, double mean, Deviations& 
   }
 }
 
-// -- the histogram --
+// -- values that are not finite --
 
-// How many values reach each of the 15 edges between bins, five edges at a time so that edges and
-// counters stay in registers; neighbouring counts differ by what lies between.
 template <typename T>
-HWY_INLINE void bin_by_comparing(const T* x, std::size_t count, const Edges<T>& edges,
-                                 Counts& out) {
+HWY_INLINE std::size_t keep_finite(T* x, std::size_t count, std::uint64_t& nans) {
   const hn::ScalableTag<T> d;
-  const hn::RebindToUnsigned<decltype(d)> unsigned_d;
   const std::size_t lanes = hn::Lanes(d);
-  std::uint64_t before = count;
-  for (int group = 0; group < 15; group += 5) {
-    const T* edge = edges.upper.data() + group;
-    const auto e0 = hn::Set(d, edge[0]), e1 = hn::Set(d, edge[1]), e2 = hn::Set(d, edge[2]);
-    const auto e3 = hn::Set(d, edge[3]), e4 = hn::Set(d, edge[4]);
-    auto c0 = hn::Zero(unsigned_d), c1 = c0, c2 = c0, c3 = c0, c4 = c0;
-    const auto one = [&](auto value, auto reached) HWY_ATTR {
-      return hn::BitCast(unsigned_d, hn::VecFromMask(d, hn::Ge(value, reached)));
-    };
-    std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) {
-      const auto value = hn::LoadU(d, x + i);
-      c0 = hn::Sub(c0, one(value, e0));
-      c1 = hn::Sub(c1, one(value, e1));
-      c2 = hn::Sub(c2, one(value, e2));
-      c3 = hn::Sub(c3, one(value, e3));
-      c4 = hn::Sub(c4, one(value, e4));
-    }
-    std::uint64_t reached[5] = {
-        hn::GetLane(hn::SumOfLanes(unsigned_d, c0)), hn::GetLane(hn::SumOfLanes(unsigned_d, c1)),
-        hn::GetLane(hn::SumOfLanes(unsigned_d, c2)), hn::GetLane(hn::SumOfLanes(unsigned_d, c3)),
-        hn::GetLane(hn::SumOfLanes(unsigned_d, c4))};
-    for (int j = 0; j < 5; ++j) {
-      for (std::size_t k = i; k < count; ++k) reached[j] += x[k] >= edge[j];
-      out[static_cast<std::size_t>(group + j)] += before - reached[j];
-      before = reached[j];
-    }
+  std::size_t kept = 0, i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = hn::LoadU(d, x + i);
+    nans += hn::CountTrue(d, hn::IsNaN(value));
+    // Writes a whole vector, at most up to the end of the one just read. CompressStore would write
+    // only what is kept, by an instruction that takes a hundred cycles on some processors.
+    const auto finite = hn::IsFinite(value);
+    hn::StoreU(hn::Compress(value, finite), d, x + kept);
+    kept += hn::CountTrue(d, finite);
   }
-  out[15] += before;
+  for (; i < count; ++i) {
+    const T value = x[i];
+    nans += value != value;
+    x[kept] = value;
+    kept += value - value == 0;
+  }
+  return kept;
 }
 
-#if SONDE_INDEXED
-
-// Counts 16 bins in every lane, four bits each, spread over two vectors; then bytes; then words.
-template <class D, class V = hn::Vec<D>>
-class LaneCounters {
- public:
-  HWY_INLINE explicit LaneCounters(D d) {
-    for (auto& bytes : bytes_) bytes = hn::Zero(d);
-    for (auto& words : words_) words = hn::Zero(d);
-  }
-  // What at most fifteen vectors have added.
-  HWY_INLINE void take(D d, V low, V high) {
-    const V nibbles = hn::Set(d, 0x0F0F0F0FU);
-    bytes_[0] = hn::Add(bytes_[0], hn::And(low, nibbles));
-    bytes_[1] = hn::Add(bytes_[1], hn::And(hn::ShiftRight<4>(low), nibbles));
-    bytes_[2] = hn::Add(bytes_[2], hn::And(high, nibbles));
-    bytes_[3] = hn::Add(bytes_[3], hn::And(hn::ShiftRight<4>(high), nibbles));
-    if (++taken_ == 17) spill(d);
-  }
-  HWY_INLINE void give(D d, Counts& out) {
-    spill(d);
-    for (std::size_t bin = 0; bin < 16; ++bin)
-      out[bin] += hn::GetLane(hn::SumOfLanes(d, words_[bin]));
-  }
-
- private:
-  HWY_INLINE void spill(D d) {
-    const V low_byte = hn::Set(d, 0xFFU);
-    for (std::size_t i = 0; i < 4; ++i) {
-      V* words = words_ + (i / 2) * 8 + i % 2;
-      words[0] = hn::Add(words[0], hn::And(bytes_[i], low_byte));
-      words[2] = hn::Add(words[2], hn::And(hn::ShiftRight<8>(bytes_[i]), low_byte));
-      words[4] = hn::Add(words[4], hn::And(hn::ShiftRight<16>(bytes_[i]), low_byte));
-      words[6] = hn::Add(words[6], hn::ShiftRight<24>(bytes_[i]));
-      bytes_[i] = hn::Zero(d);
-    }
-    taken_ = 0;
-  }
-
-  V bytes_[4];
-  V words_[16];
-  int taken_ = 0;
-};
-
-struct FloatBins {
-  static constexpr hn::ScalableTag<float> d{};
-  static constexpr hn::RebindToUnsigned<decltype(d)> unsigned_d{};
-  static constexpr hn::RebindToSigned<decltype(d)> signed_d{};
-  using V = hn::Vec<decltype(d)>;
-  using U = hn::Vec<decltype(unsigned_d)>;
-
-  V low, scale, margin, upper, upper_high;
-  U one = hn::Set(unsigned_d, 1), four = hn::Set(unsigned_d, 4), half = hn::Set(unsigned_d, 32);
-
-  HWY_INLINE explicit FloatBins(const Edges<float>& edges)
-      : low(hn::Set(d, edges.low)),
-        scale(hn::Set(d, edges.scale)),
-        margin(hn::Set(d, 1e-5F)),
-        upper(hn::LoadU(d, edges.upper.data())),
-        upper_high(hn::LoadU(d, edges.upper.data() + 16 - hn::Lanes(d))) {}
-
-  // The plain instruction: Highway's conversion spends more on values out of range.
-  HWY_INLINE static hn::Vec<decltype(signed_d)> whole(V x) {
-#if HWY_TARGET == HWY_AVX3
-    return {_mm512_cvttps_epi32(x.raw)};
-#else
-    return {_mm256_cvttps_epi32(x.raw)};
-#endif
-  }
-
-  // Where the bin after index begins, by lane.
-  HWY_INLINE V end_of(hn::Vec<decltype(signed_d)> index) const {
-#if HWY_TARGET == HWY_AVX3
-    return hn::TableLookupLanes(upper, hn::IndicesFromVec(d, index));
-#else
-    const auto seven = hn::Set(signed_d, 7);
-    const auto lane = hn::IndicesFromVec(d, hn::And(index, seven));
-    return hn::IfThenElse(hn::RebindMask(d, hn::Gt(index, seven)),
-                          hn::TableLookupLanes(upper_high, lane),
-                          hn::TableLookupLanes(upper, lane));
-#endif
-  }
-
-  // The estimate is at most 16 * 3 * 2^-24 from the truth before the margin is taken off, so it is
-  // the bin or the one before. Converting cuts off towards zero, which also lifts -margin to 0.
-  HWY_INLINE void count(V x, U& low_bins, U& high_bins) const {
-    const V place = hn::MulSub(hn::Sub(x, low), scale, margin);
-    const auto index = whole(place);
-    const auto next = hn::RebindMask(unsigned_d, hn::Ge(x, end_of(index)));
-    const U shift = hn::ShiftLeft<2>(hn::BitCast(unsigned_d, index));
-    const U bits = hn::IfThenElse(next, hn::Add(shift, four), shift);
-    // A count of bits outside [0, 31] shifts the one out: exactly one of the two grows.
-    low_bins = hn::Add(low_bins, hn::Shl(one, bits));
-    high_bins = hn::Add(high_bins, hn::Shl(one, hn::Sub(bits, half)));
-  }
-};
-
-HWY_INLINE void bin_by_index(const float* x, std::size_t count, const Edges<float>& edges,
-                             Counts& out) {
-  constexpr std::size_t kRun = 15;
-  const FloatBins bins(edges);
-  const auto d = FloatBins::d;
-  const auto unsigned_d = FloatBins::unsigned_d;
-  const std::size_t lanes = hn::Lanes(d);
-  LaneCounters<decltype(FloatBins::unsigned_d)> counters(unsigned_d);
-  std::size_t i = 0;
-  for (; i + kRun * lanes <= count; i += kRun * lanes) {
-    auto low = hn::Zero(unsigned_d), high = low;
-    for (std::size_t j = 0; j < kRun; ++j) bins.count(hn::LoadU(d, x + i + j * lanes), low, high);
-    counters.take(unsigned_d, low, high);
-  }
-  auto low = hn::Zero(unsigned_d), high = low;
-  for (; i + lanes <= count; i += lanes) bins.count(hn::LoadU(d, x + i), low, high);
-  if (i < count) {
-    bins.count(padded(d, x + i, count - i, edges.low), low, high);
-    out[0] -= lanes - (count - i);
-  }
-  counters.take(unsigned_d, low, high);
-  counters.give(unsigned_d, out);
+std::size_t keep_finite_floats(float* x, std::size_t count, std::uint64_t& nans) {
+  return keep_finite(x, count, nans);
 }
 
-#endif  // SONDE_INDEXED
-
-void bin_floats(const float* x, std::size_t count, const Edges<float>& edges, Counts& out) {
-#if SONDE_INDEXED
-  if (edges.scale != 0) return bin_by_index(x, count, edges, out);
-#endif
-  bin_by_comparing(x, count, edges, out);
-}
-
-void bin_doubles(const double* x, std::size_t count, const Edges<double>& edges, Counts& out) {
-  bin_by_comparing(x, count, edges, out);
+std::size_t keep_finite_doubles(double* x, std::size_t count, std::uint64_t& nans) {
+  return keep_finite(x, count, nans);
 }
 
 // -- types --
@@ -427,11 +290,10 @@ void widen_halves(const std::uint16_t* x, std::size_t count, float* out) {
   for (std::size_t j = i; j < count; ++j) out[j] = wide[j - i];
 }
 
-constexpr Kernels kKernels{HWY_STR(HWY_NAMESPACE), &sum_floats,      &sum_doubles,
-                           &deviate_floats,        &deviate_doubles, &bin_floats,
-                           &bin_doubles,           &widen_halves,    &widen_bfloats};
-
-#undef SONDE_INDEXED
+constexpr Kernels kKernels{HWY_STR(HWY_NAMESPACE), &sum_floats,         &sum_doubles,
+                           &deviate_floats,        &deviate_doubles,    &bin_floats,
+                           &bin_doubles,           &keep_finite_floats, &keep_finite_doubles,
+                           &widen_halves,          &widen_bfloats};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace sonde::snapshot

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#define HWY_WANT_SSE4 1
+#define HWY_DISABLED_TARGETS HWY_SSSE3  // the plain one serves such processors
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/snapshot/kernels-inl.h"
 #include <hwy/foreach_target.h>

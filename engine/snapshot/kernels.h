@@ -48,6 +48,9 @@ struct Kernels {
   void (*deviate_doubles)(const double*, std::size_t, double scale, double mean, Deviations&);
   void (*bin_floats)(const float*, std::size_t, const Edges<float>&, Counts&);
   void (*bin_doubles)(const double*, std::size_t, const Edges<double>&, Counts&);
+  // Move the finite ones together and say how many they are; NaNs are counted on top of `nans`.
+  std::size_t (*keep_finite_floats)(float*, std::size_t, std::uint64_t& nans);
+  std::size_t (*keep_finite_doubles)(double*, std::size_t, std::uint64_t& nans);
   void (*widen_halves)(const std::uint16_t*, std::size_t, float*);
   void (*widen_bfloats)(const std::uint16_t*, std::size_t, float*);
 };

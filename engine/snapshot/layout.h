@@ -11,6 +11,15 @@
 
 namespace sonde::snapshot {
 
+// Some rows of equal length; strides in elements.
+struct Tile {
+  const std::byte* at;
+  std::int64_t stride;
+  std::uint64_t count;
+  std::uint64_t rows;
+  std::int64_t row_stride;
+};
+
 class Layout {
  public:
   Layout() = default;
@@ -24,9 +33,14 @@ class Layout {
   // All of them are one array at base().
   bool dense() const noexcept { return rank_ == 0 || (rank_ == 1 && dims_[0].stride == 1); }
 
-  // visit(address, stride in elements, count) for runs of the values [begin, end).
+  // Reading them costs more than the bytes: every n-th element, or short rows.
+  bool scattered(std::int64_t long_row) const noexcept {
+    return !dense() && (dims_[rank_ - 1].stride != 1 || dims_[rank_ - 1].size < long_row);
+  }
+
+  // visit(Tile) for all of the values [begin, end).
   template <typename Visit>
-  void each_run(std::uint64_t begin, std::uint64_t end, Visit visit) const;
+  void each_tile(std::uint64_t begin, std::uint64_t end, Visit visit) const;
 
  private:
   struct Dim {
@@ -48,9 +62,9 @@ class Layout {
 };
 
 template <typename Visit>
-void Layout::each_run(std::uint64_t begin, std::uint64_t end, Visit visit) const {
+void Layout::each_tile(std::uint64_t begin, std::uint64_t end, Visit visit) const {
   if (rank_ == 0) {
-    if (begin < end) visit(base_, std::int64_t{1}, std::uint64_t{1});
+    if (begin < end) visit(Tile{base_, 1, 1, 1, 0});
     return;
   }
   std::array<std::int64_t, kMostDims> at;
@@ -61,18 +75,28 @@ void Layout::each_run(std::uint64_t begin, std::uint64_t end, Visit visit) const
     rest /= static_cast<std::uint64_t>(dims_[i].size);
     address += at[i] * dims_[i].stride * element_size_;
   }
-  const Dim& inner = dims_[rank_ - 1];
+  const std::size_t last = rank_ - 1;
+  const Dim& inner = dims_[last];
+  const auto row = static_cast<std::uint64_t>(inner.size);
   for (std::uint64_t left = end - begin; left != 0;) {
-    const std::int64_t here = at[rank_ - 1];
-    const std::uint64_t run = std::min(left, static_cast<std::uint64_t>(inner.size - here));
-    visit(address, inner.stride, run);
-    left -= run;
+    // What is left of a row, or all rows of the dimension around it that are wanted whole.
+    Tile tile{address, inner.stride, std::min(left, row - static_cast<std::uint64_t>(at[last])), 1,
+              0};
+    if (last != 0 && tile.count == row) {
+      const Dim& outer = dims_[last - 1];
+      tile.rows = std::min(left / row, static_cast<std::uint64_t>(outer.size - at[last - 1]));
+      tile.row_stride = outer.stride;
+    }
+    visit(tile);
+    left -= tile.count * tile.rows;
     if (left == 0) break;
-    address -= here * inner.stride * element_size_;
-    at[rank_ - 1] = 0;
-    for (std::size_t i = rank_ - 1; i-- > 0;) {
-      address += dims_[i].stride * element_size_;
-      if (++at[i] < dims_[i].size) break;
+    address -= at[last] * inner.stride * element_size_;
+    at[last] = 0;
+    auto steps = static_cast<std::int64_t>(tile.rows);  // more than one only in the first dimension
+    for (std::size_t i = last; i-- > 0; steps = 1) {
+      address += steps * dims_[i].stride * element_size_;
+      at[i] += steps;
+      if (at[i] < dims_[i].size) break;
       address -= dims_[i].size * dims_[i].stride * element_size_;
       at[i] = 0;
     }

@@ -249,8 +249,13 @@ def begin_training(steps_per_epoch: int) -> None:
 def gpu_events_made() -> int:
     """How many CUDA events the pool has had to create."""
 
-def measure_tensors(tensors: Sequence[object], threads: int = 1) -> list[dict[str, Any] | None]:
-    """Statistics of each tensor; None where its memory cannot be had."""
+def measure_tensors(
+    tensors: Sequence[object], threads: int = 1, describe: bool = True
+) -> list[dict[str, Any] | None]:
+    """Statistics of each tensor; None where its memory cannot be had.
+
+    Without `describe` they are taken, and nothing is said: dicts cost more than small tensors do.
+    """
 
 def read_tensor(tensor: object) -> dict[str, Any]:
     """Whether and how a tensor's memory can be read, its dtype, shape and device.
