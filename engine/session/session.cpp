@@ -304,6 +304,7 @@ void Session::grow_journal() {
 
 void Session::last_tick(std::uint64_t blob_patience_ns) {
   tick();
+  if (blobs_) blobs_->hurry();
   await_captures(std::min(blob_patience_ns, kStatisticsPatienceNs), blob_patience_ns);
   captures_.give_up();
   deliver_captures();
