@@ -122,6 +122,10 @@ def _explain_to_dynamo() -> None:
         (_core.iterate_loader, iterated),
     ):
         substitute_in_graph(function, skip_signature_check=True)(traced)
+    # An epoch may end inside of what is compiled: the snapshot's own functions are no part of it.
+    from torch._dynamo import trace_rules
+
+    trace_rules.add("sonde.snapshots")
 
 
 def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
