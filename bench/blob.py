@@ -83,7 +83,9 @@ def main() -> None:
         writing_seconds.append(time.perf_counter() - start - copies[-1])
         after = timed(step, for_seconds(BARE_SECONDS))
         if handle.health()["blob_drop_count"]:
-            sys.exit("the blob could not be written: 1 GB of disk and 4 GB of free memory are needed")
+            sys.exit(
+                "the blob could not be written: 1 GB of disk and 4 GB of free memory are needed"
+            )
         bare = mean(before + after)
         bare_steps.append(bare)
         ratios.append(mean(during) / bare)

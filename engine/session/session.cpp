@@ -260,6 +260,7 @@ void Session::sleep(std::uint32_t seen) {
 
 void Session::finish_for_signal() {
   try {
+    if (options_.on_termination) options_.on_termination();
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick(kBlobPatienceOnSignalNs);
     Journal::instance().header().ended = 1;

@@ -119,8 +119,8 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
   for (Parameter& parameter : all) {
     if (only != nullptr && !only->contains(parameter.tensor.get())) continue;
     if (PySet_GET_SIZE(skip) != 0) {
-      const Ref name(PyUnicode_FromStringAndSize(
-          parameter.name.data(), static_cast<Py_ssize_t>(parameter.name.size())));
+      const Ref name(PyUnicode_FromStringAndSize(parameter.name.data(),
+                                                 static_cast<Py_ssize_t>(parameter.name.size())));
       const int found = name ? PySet_Contains(skip, name.get()) : -1;
       if (found < 0) PyErr_Clear();
       if (found > 0) continue;

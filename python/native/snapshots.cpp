@@ -39,7 +39,7 @@ struct Captured {
 
 struct Read {
   TensorReader reader;
-  Ref value;  // what is read; the tensor itself, or what was made of it
+  Ref value;          // what is read; the tensor itself, or what was made of it
   bool whole = true;  // what is read is all of the tensor, as it is
 };
 
@@ -121,8 +121,8 @@ void Capturing::take_resolved(std::size_t i, nb::handle resolved) {
   }
   read_value(i, parts[0].ptr(), true);
   const TensorReader& reader = reads_[i].reader;
-  reads_[i].whole = reader.dtype() == entry.dtype &&
-                    std::ranges::equal(reader.shape(), entry.shape);
+  reads_[i].whole =
+      reader.dtype() == entry.dtype && std::ranges::equal(reader.shape(), entry.shape);
   if (reader.readable() == Readable::kYes || reader.readable() == Readable::kElsewhere) return;
   if (!entry.attrs.empty()) entry.attrs += ',';
   entry.attrs += std::string("\"unavailable\":\"") + readable_text(reader.readable()) + '"';
@@ -244,8 +244,8 @@ Captured Capturing::finish() {
   return out;
 }
 
-Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set skip,
-                 bool whole, unsigned threads, nb::object resolve, nb::object fallback) {
+Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set skip, bool whole,
+                 unsigned threads, nb::object resolve, nb::object fallback) {
   std::unordered_set<const PyObject*> only;
   if (!parameters.is_none()) {
     for (nb::handle each : nb::cast<nb::list>(parameters)) only.insert(each.ptr());

@@ -1,8 +1,8 @@
 """Keras on its three backends: weights under their paths, at the end of every epoch."""
 
 import json
-import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from child_process import run_python
@@ -74,7 +74,7 @@ def run(request, tmp_path_factory):
             "KERAS_HOME": str(directory),
             "HOME": str(directory),
             "TF_CPP_MIN_LOG_LEVEL": "3",
-            "PYTHONPATH": os.path.dirname(__file__),
+            "PYTHONPATH": str(Path(__file__).parent),
         },
         cwd=directory,
     )

@@ -198,7 +198,7 @@ def _below_fsdp(name: str) -> str:
 
 
 def has_offloaded(model: Any) -> bool:
-    """accelerate keeps weights elsewhere while their layer does not run, and leaves meta tensors."""
+    """accelerate keeps weights elsewhere while their layer is idle, and leaves meta tensors."""
     modules = getattr(model, "modules", None)
     if not callable(modules):
         return False

@@ -2,7 +2,7 @@
 
 | tensor | measured | attributes |
 |---|---|---|
-| DTensor (FSDP2, tensor parallel) | the local shard | ``shard``: rank, world_size, placements, global_shape |
+| DTensor (FSDP2) | its local shard | ``shard``: rank, world_size, placements, global_shape |
 | a flat parameter of FSDP | as it lies here | ``shard``: rank, world_size |
 | sparse | the stored values, coalesced | ``layout``, ``stored`` |
 | quantised | its dequantised values | ``quantized``: true |
