@@ -12,6 +12,7 @@ namespace sonde::native {
 struct Parameter {
   std::string name;
   Ref tensor;
+  bool sharded = false;  // by FSDP: what lies here is a part of it
 };
 
 // Appends those of `source`: a torch module, each parameter once, or a list of pairs (name,

@@ -298,13 +298,13 @@ def capture(
     skip: set[str],
     whole: bool,
     threads: int,
-    resolve: Callable[[list[Any]], list[Any]],
+    resolve: Callable[[list[tuple[Any, bool]]], list[Any]],
     fallback: Callable[[list[Any]], list[Any]],
 ) -> Captured:
     """Statistics of the parameters of models, or of the gradients of some of them.
 
     ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
-    memory, ``fallback`` measures what lies on other devices.
+    memory (and whether they are parts of one), ``fallback`` measures what lies on other devices.
     """
 
 def submit(

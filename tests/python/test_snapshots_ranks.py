@@ -117,3 +117,17 @@ def test_shards_say_what_they_are(tmp_path):
         assert epoch["2.weight"]["attrs"]["shard"]["global_shape"] == [1, 6]
     assert ranks[0][0]["0.weight"]["stats"] != ranks[1][0]["0.weight"]["stats"]
     json.dumps(ranks)
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_parameters_of_the_older_fsdp_say_that_they_are_parts(tmp_path, original):
+    wrap = (
+        "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+        f"model = FSDP(model, device_id=torch.device('cpu'), use_orig_params={original})"
+    )
+    for rank, (epoch,) in enumerate(run(tmp_path, wrap)):
+        names = [name for name in epoch if not name.endswith(".grad")]
+        assert names == (NAMES if original else ["_flat_param"])
+        for name in names:
+            assert epoch[name]["attrs"]["shard"] == {"rank": rank, "world_size": 2}
+            assert epoch[name]["stats"] is not None

@@ -148,9 +148,12 @@ def tensors_of(model: Any) -> Any:
     named = getattr(model, "named_parameters", None)
     if named is not None:
         module = _base_module(model)
-        if module is not None and type(model).named_parameters is module.named_parameters:
+        if module is not None and (
+            type(model).named_parameters is module.named_parameters
+            or type(model).__name__ == "FullyShardedDataParallel"
+        ):
             return model
-        return [(_below_fsdp(name), tensor) for name, tensor in named()]
+        return list(named())
     variables = getattr(model, "weights", None)
     if variables is None:
         variables = getattr(model, "variables", None)  # a tf.Module
@@ -191,10 +194,6 @@ def _base_module(model: Any) -> Any:
         if base.__module__ == "torch.nn.modules.module" and base.__name__ == "Module":
             return base
     return None
-
-
-def _below_fsdp(name: str) -> str:
-    return name.replace("_fsdp_wrapped_module.", "")
 
 
 def has_offloaded(model: Any) -> bool:

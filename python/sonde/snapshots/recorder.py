@@ -159,12 +159,12 @@ class Recorder:
             measure,
         )
 
-    def _resolve(self, tensors: list[Any]) -> list[Resolved]:
+    def _resolve(self, tensors: list[tuple[Any, bool]]) -> list[Resolved]:
         """For _core: of tensors that are not plain memory, what to measure instead."""
         from sonde.snapshots.tensors import resolve
 
         offloaded = any(has_offloaded(model) for _, model in self.models.chosen())
-        return [resolve(tensor, offloaded) for tensor in tensors]
+        return [resolve(tensor, sharded, offloaded) for tensor, sharded in tensors]
 
     def _is_whole(self) -> bool:
         """Are the tensors of the epoch under way kept as they are? The same on every rank."""
