@@ -2,6 +2,7 @@
 #include "engine/snapshot/blob.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -360,6 +361,35 @@ TEST(BlobFile, OldLeftoversAreRemovedAndLiveOnesAreNot) {
   BlobFile::clean(dir.path());
   EXPECT_EQ(testing::files_in(dir.path(), ".tmp"),
             (std::vector<std::string>{dir / "locked.tmp", dir / "young.tmp"}));
+}
+
+// No /proc, so that a file without a name could not be given one.
+bool hide_proc() {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", "/proc", "tmpfs", 0, nullptr) == 0;
+}
+
+TEST(BlobFile, WhereFilesNeedANameTheyHaveATemporaryOne) {
+  const TempDir dir;
+  in_child([&] {
+    if (!hide_proc()) GTEST_SKIP() << "cannot mount here";
+    std::string path;
+    for (const char* expected : {"weights.safetensors", "weights-2.safetensors"}) {
+      BlobFile file;
+      ASSERT_TRUE(file.open(dir.path(), 3).ok());
+      ASSERT_EQ(testing::files_in(dir.path(), ".tmp").size(), 1u);
+      ASSERT_TRUE(file.append(std::as_bytes(std::span("abc", 3))).ok());
+      ASSERT_TRUE(file.publish("span", "weights", path).ok());
+      EXPECT_EQ(path, dir / "span/" + expected);
+      EXPECT_EQ(contents(path), "abc");
+    }
+    {
+      BlobFile dropped;
+      ASSERT_TRUE(dropped.open(dir.path(), 3).ok());
+    }
+    EXPECT_TRUE(testing::files_in(dir.path(), ".tmp").empty());
+  });
 }
 
 TEST(FileUri, OnlyPlainLettersStayAsTheyAre) {
