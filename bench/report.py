@@ -22,6 +22,8 @@ QUANTITIES = {
     "percent": "{} %",
     "microseconds": "+{} us",
     "nanoseconds": "+{} ns",
+    "speedup": "{} x one thread",
+    "tensor_microseconds": "{} us a tensor",
 }
 
 

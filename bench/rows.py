@@ -32,6 +32,8 @@ class Effort:
     starts: int = 40
     summary_spans: int = 5_000_000
     summary_runs: int = 3
+    snapshot_rounds: int = 100
+    peer_snapshot_rounds: int = 10
     hook_rounds: int = 60
     peer_hook_rounds: int = 5
     blob_rounds: int = 9
@@ -47,6 +49,8 @@ QUICK = Effort(
     live_seconds=2,
     starts=10,
     summary_spans=500_000,
+    snapshot_rounds=20,
+    peer_snapshot_rounds=4,
     hook_rounds=8,
     peer_hook_rounds=2,
     blob_rounds=2,
@@ -344,6 +348,50 @@ def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) ->
     return found
 
 
+def weights(what: str, effort: Effort) -> dict[str, float]:
+    """Ours, on one thread and on two. As `boundary` it would be the whole way to the spool."""
+    return script(OURS, "snapshots", "measure", what, str(effort.snapshot_rounds), "2")
+
+
+def snapshot_cpu(effort: Effort) -> Measurement:
+    ours = weights("resnet50", effort)
+    ratio = ours["snapshot"] / ours["sum"]
+    found = Measurement(
+        time_text(ours["snapshot"] * 1e9),
+        f"torch.sum {time_text(ours['sum'] * 1e9)}",
+        f"{ratio:.2f} x",
+    )
+    found.quantities["ratio"] = ratio
+    if child.have_peer():
+        peer = script(PEER, "snapshots", "boundary", "resnet50", str(effort.peer_snapshot_rounds))
+        faster = peer["snapshot"] / peer["sum"] / ratio
+        found.reference = f"{time_text(peer['snapshot'] * 1e9)}, we are {number(faster)} x faster"
+        found.quantities["times_faster"] = faster
+    return found
+
+
+def snapshot_threads(effort: Effort) -> Measurement:
+    ours = weights("resnet50", effort)
+    speedup = ours["snapshot"] / ours["threads"]
+    found = Measurement(
+        time_text(ours["threads"] * 1e9),
+        f"one {time_text(ours['snapshot'] * 1e9)}",
+        f"{speedup:.2f} x",
+    )
+    found.quantities["speedup"] = speedup
+    return found
+
+
+def snapshot_small(effort: Effort) -> Measurement:
+    each = weights("small", effort)["snapshot"] / 300
+    found = Measurement(time_text(each * 1e9))
+    found.quantities["tensor_microseconds"] = each * 1e6
+    if child.have_peer():
+        peer = script(PEER, "snapshots", "boundary", "small", str(effort.peer_snapshot_rounds))
+        found.reference = time_text(peer["snapshot"] / 300 * 1e9)
+    return found
+
+
 def blob(effort: Effort) -> Measurement:
     """By the clock where its noise is below the limit, else the training thread's own time."""
     ours = script(OURS, "blob", str(effort.blob_rounds))
@@ -379,7 +427,10 @@ ROWS = (
         "6-layer transformer",
         lambda e: hooked_loop("transformer", e.hook_rounds // 4, 0.3, e),
     ),
-    Row("blob", "step while 1 GB is written", blob),
+    Row("snapshot-cpu", "statistics of ResNet-50's weights", snapshot_cpu),
+    Row("snapshot-threads", "  on two threads", snapshot_threads),
+    Row("snapshot-small", "  of 300 x 1,000 weights, each", snapshot_small),
+    Row("snapshot-blob", "step while 1 GB is written", blob),
     Row("drain", "drain to JSON, one core", drain),
     Row("drain-live", "  live at 1 M spans/s", drain_live),
     Row("held-memory", "100,000 spans + marks held", held_memory),

@@ -18,6 +18,11 @@ else()
   target_link_libraries(sonde_ext_simdjson INTERFACE simdjson::simdjson)
 endif()
 
+# Highway, its headers alone: the library is only Highway's own choice of an instruction set.
+find_path(SONDE_HIGHWAY_HEADERS hwy/highway.h REQUIRED)
+add_library(sonde_ext_highway INTERFACE)
+target_include_directories(sonde_ext_highway SYSTEM INTERFACE ${SONDE_HIGHWAY_HEADERS})
+
 find_package(CLI11 REQUIRED)
 add_library(sonde_ext_cli11 INTERFACE)
 target_link_libraries(sonde_ext_cli11 INTERFACE CLI11::CLI11)

@@ -111,6 +111,16 @@ void Training::forget(Pass& pass) {
   pass.scope_ = {};
 }
 
+// One batch, and nothing done with it.
+bool Training::is_look(const Pass& pass) noexcept {
+  return pass.fetches_ <= 1 && !pass.saw_train_ && !pass.saw_eval_;
+}
+
+bool Training::is_epoch(const Pass& pass) noexcept {
+  return !is_look(pass) && !pass.nested_ &&
+         (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
+}
+
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   if (held_ == &pass) confirm(thread);
   if (pass.saw_train_ != trained_before(pass.source_)) {
@@ -134,11 +144,10 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     if (open && record::is_open(step_) && step_.stack == pass.scope_.stack &&
         step_.slot > pass.scope_.slot)
       close_step(thread, now);
-    const bool looked_only = pass.fetches_ <= 1 && !pass.saw_train_ && !pass.saw_eval_;
-    const bool epoch = !pass.nested_ && (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
-    if (looked_only) {
+    if (is_look(pass)) {
       record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
-    } else if (epoch) {
+    } else if (is_epoch(pass)) {
+      report_epoch(pass.scope_.sequence, next_epoch_);
       ++next_epoch_;
     }
     close(thread, pass.scope_, now);

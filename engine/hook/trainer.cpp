@@ -42,6 +42,7 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
   if (taken(here.stack, Level::kStep)) return;
   if (record::is_open(step_) && !step_done_) {
     record::relabel_scope(step_, names().step, index);
+    step_index_ = index;
     return;
   }
   if (record::is_open(step_)) {

@@ -17,6 +17,7 @@ namespace {
 
 std::uint32_t g_steps_per_epoch = 1000;
 Training::StepEnd g_step_end = nullptr;
+Training::EpochEnd g_epoch_end = nullptr;
 // By number of lane; made when a stack is first heard of, kept for ever.
 std::vector<std::unique_ptr<Training>> g_trainings;
 
@@ -58,6 +59,8 @@ void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
 }
 
 void Training::on_step_end(StepEnd callback) noexcept { g_step_end = callback; }
+
+void Training::on_epoch_end(EpochEnd callback) noexcept { g_epoch_end = callback; }
 
 void Training::settle_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
@@ -146,6 +149,7 @@ void Training::close_step(ThreadState& thread, const Moment& now) {
 bool Training::cancel_step() {
   if (!cancel(step_)) return false;
   --next_step_;
+  step_index_ = earlier_index_;
   return true;
 }
 
@@ -165,7 +169,10 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
     confirm(here.thread);
     if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) {
       // Closed together with a scope around it: from now on it feeds whatever is there.
-      if (!pass.nested_ && !pass.eval_) ++next_epoch_;
+      if (!pass.nested_ && !pass.eval_) {
+        if (is_epoch(pass)) report_epoch(pass.scope_.sequence, next_epoch_);
+        ++next_epoch_;
+      }
       std::erase(owners_, &pass);
       pass.role_ = Pass::Role::kMember;
     }
@@ -178,6 +185,10 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   if (pass.eval_ && !pass.saw_train_) {
     end_own_step(here.thread, pass, now);
   } else {
+    // What makes the epoch, where that is another pass, or an owner's, which this one stands for.
+    const Pass* leading = innermost();
+    if (leading == nullptr || leading->eval_) leading = &pass;
+    final_batch_ = leading->fetches_ == leading->length_;
     rotate_step(here, now);
   }
   pass.fresh_step_ = step_ && step_.sequence != before;
@@ -252,6 +263,8 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   start.name = names().step;
   start.index = index >= 0 ? index : next_step_;
   start.flags = record::kHasIndex;
+  earlier_index_ = step_index_;
+  step_index_ = start.index;
   ++next_step_;
   step_ = open(here, start, now);
   step_done_ = false;
@@ -269,6 +282,7 @@ void Training::step_without_loader(Here here, const Moment& now) {
       (!record::is_open(step_) || record::is_innermost(step_))) {
     close_step(here.thread, now);
     if (record::is_innermost(fallback_epoch_)) {
+      report_epoch(fallback_epoch_.sequence, next_epoch_);
       close(here.thread, fallback_epoch_, now);
       ++next_epoch_;
     }
@@ -284,14 +298,41 @@ void Training::step_without_loader(Here here, const Moment& now) {
   rotate_step(here, now);
 }
 
+bool Training::ends_fallback() const noexcept {
+  return steps_in_epoch_ + std::max<std::uint64_t>(1, last_step_.optimizers()) >= g_steps_per_epoch;
+}
+
 void Training::end_fallback(ThreadState& thread, const Moment& now) {
   if (!fallback_epoch_) return;
+  report_epoch(fallback_epoch_.sequence, next_epoch_);
   if (record::is_open(fallback_epoch_)) {
     close_step(thread, now);
     close(thread, fallback_epoch_, now);
   }
   fallback_epoch_ = {};
   ++next_epoch_;
+}
+
+// -- the end of an epoch --
+
+void Training::end_epoch() noexcept {
+  last_step_.end_epoch();
+  final_batch_ = final_turn_ = false;
+}
+
+void Training::report_epoch(std::uint64_t sequence, std::int64_t index) noexcept {
+  end_epoch();
+  if (g_epoch_end != nullptr) g_epoch_end(sequence, index);
+}
+
+bool Training::is_doubtful(std::uint64_t sequence) noexcept {
+  for (const auto& training : g_trainings) {
+    if (!training) continue;
+    for (const Pass* pass : training->owners_) {
+      if (pass->scope_.sequence == sequence) return !is_epoch(*pass);
+    }
+  }
+  return false;
 }
 
 // -- a model --

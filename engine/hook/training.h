@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/hook/last_step.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/scope.h"
 
@@ -68,6 +69,8 @@ class Pass {
   // True while nothing is known of it: the next fetch wants to hear whether it looks like
   // validation.
   bool fresh() const noexcept { return role_ == Role::kNone; }
+  // How many batches the loader says it has; 0: it does not say.
+  void set_length(std::uint64_t batches) noexcept { length_ = batches; }
 
  private:
   friend class Training;
@@ -78,7 +81,7 @@ class Pass {
   };
 
   Training* training_ = nullptr;
-  std::uint64_t fetches_ = 0;
+  std::uint64_t fetches_ = 0, length_ = 0;
   record::ScopeHandle load_;  // the fetch under way
   Role role_ = Role::kNone;
   bool nested_ = false;      // inside an epoch
@@ -108,6 +111,10 @@ class Training {
   // Called where a step ends that has GPU time, with the event that ends it.
   using StepEnd = void (*)(std::uint32_t event) noexcept;
   static void on_step_end(StepEnd callback) noexcept;
+  // Called where an epoch of ours ends, in the middle of things: it may only take note. The index is
+  // kNoIndex where there is none.
+  using EpochEnd = void (*)(std::uint64_t sequence, std::int64_t index) noexcept;
+  static void on_epoch_end(EpochEnd callback) noexcept;
   // A session begins: everything counts from zero.
   static void begin_session(std::uint32_t steps_per_epoch) noexcept;
   // Writes what waits to be understood, on every stack: the session is read or ends.
@@ -137,6 +144,29 @@ class Training {
   // A step that was meant to be taken and was not (mixed precision skips some) is over all the
   // same.
   void step_over() noexcept { step_done_ = true; }
+
+  // -- the last step of an epoch --
+  // Is the step that this optimizer (only compared) is about to take likely to be the epoch's last?
+  // To be asked once, before begin_optimizer.
+  SONDE_HOT bool is_last_step(const void* optimizer) noexcept {
+    if (optimizing()) return false;  // a part of another one's
+    return last_step_.is_due(optimizer, final_batch_ || final_turn_ ||
+                                            (fallback_epoch_ && ends_fallback()));
+  }
+  std::uint64_t steps_of(const void* optimizer) const noexcept {
+    return last_step_.steps(optimizer);
+  }
+  // A turn of ci.batches begins. `last`: there is none after it.
+  void begin_turn(std::int64_t index, bool last) noexcept {
+    step_index_ = index;
+    final_turn_ = last;
+  }
+  // An epoch that somebody else has opened is over.
+  void end_epoch() noexcept;
+  // Is this open scope a pass that is no epoch, as far as is known? On whatever stack.
+  static bool is_doubtful(std::uint64_t sequence) noexcept;
+  // Of the step that is open, or was the last; -1: there was none.
+  std::int64_t step_index() const noexcept { return step_index_; }
 
   // -- a trainer that counts its own steps --
   // A step with this number begins, or the one a fetch has opened is it.
@@ -183,6 +213,10 @@ class Training {
   void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   void forget(Pass& pass);
   void label(Pass& pass);
+  static bool is_look(const Pass& pass) noexcept;
+  static bool is_epoch(const Pass& pass) noexcept;
+  void report_epoch(std::uint64_t sequence, std::int64_t index) noexcept;
+  bool ends_fallback() const noexcept;
 
   bool cancel_step();
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
@@ -229,15 +263,19 @@ class Training {
   bool settled_ = false;      // all passes under way are known to train
   bool step_done_ = false;    // the optimizer has stepped: the next fetch ends the step
   bool loader_seen_ = false;  // on this stack
+  bool final_batch_ = false;  // the pass that makes the epoch has fetched its last
+  bool final_turn_ = false;   // likewise, of ci.batches
 
   record::ScopeHandle step_;
   const Pass* step_pass_ = nullptr;  // whose fetch opened it
   std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
+  std::int64_t step_index_ = -1, earlier_index_ = -1;
 
   Optimizer optimizer_;  // the innermost
   std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;
   std::vector<Optimizer> outer_optimizers_;
+  LastStep last_step_;
 
   std::vector<Pass*> owners_;           // passes with a scope, the outermost first
   std::vector<Pass*> known_;            // all that have begun

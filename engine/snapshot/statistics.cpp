@@ -1,132 +1,170 @@
 #include "engine/snapshot/statistics.h"
 
-#include <bit>
 #include <cmath>
-#include <cstring>
-#include <limits>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <new>
 #include <vector>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "engine/snapshot/job.h"
+#include "engine/snapshot/measure.h"
+#include "engine/snapshot/pool.h"
 
 namespace sonde::snapshot {
 
 namespace {
 
-template <typename T>
-T load(const std::byte* at) noexcept {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
+// Starting and meeting threads costs more than less than this many bytes do.
+constexpr std::uint64_t kAlone = 1 << 20;
+// Tensors that are not cut into pieces are handed out by the handful.
+constexpr std::uint64_t kHandful = 1 << 18;
 
-double half(std::uint16_t bits) noexcept {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == 31)
-    return fraction ? std::nan("") : sign * std::numeric_limits<double>::infinity();
-  return sign *
-         (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
-}
+// The host may have told this thread to take subnormal numbers for zero, or to trap.
+class PlainArithmetic {
+ public:
+#if defined(__SSE__)
+  PlainArithmetic() : before_(_mm_getcsr()) { _mm_setcsr(0x1F80); }
+  ~PlainArithmetic() { _mm_setcsr(before_); }
 
-double small_float(std::uint8_t bits, Element kind) noexcept {
-  const bool wide = kind == Element::kFloat8E5M2 || kind == Element::kFloat8E5M2FNUZ;
-  const bool no_negative_zero =
-      kind == Element::kFloat8E4M3FNUZ || kind == Element::kFloat8E5M2FNUZ;
-  const int fraction_bits = wide ? 2 : 3;
-  const int bias = (wide ? 15 : 7) + (no_negative_zero ? 1 : 0);
-  const int exponent = (bits & 127) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
-  const double sign = bits >> 7 ? -1 : 1;
-  if (no_negative_zero && bits == 128) return std::nan("");
-  if (kind == Element::kFloat8E4M3FN && (bits & 127) == 127) return std::nan("");
-  if (kind == Element::kFloat8E5M2 && exponent == 31)
-    return fraction ? std::nan("") : sign * std::numeric_limits<double>::infinity();
-  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
-  return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
-}
-
-double value_at(const std::byte* at, Element element) noexcept {
-  switch (element) {
-    case Element::kFloat64:
-      return load<double>(at);
-    case Element::kFloat32:
-      return load<float>(at);
-    case Element::kFloat16:
-      return half(load<std::uint16_t>(at));
-    case Element::kBFloat16:
-      return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(at)) << 16);
-    case Element::kInt64:
-      return static_cast<double>(load<std::int64_t>(at));
-    case Element::kInt32:
-      return load<std::int32_t>(at);
-    case Element::kInt16:
-      return load<std::int16_t>(at);
-    case Element::kInt8:
-      return load<std::int8_t>(at);
-    case Element::kUInt64:
-      return static_cast<double>(load<std::uint64_t>(at));
-    case Element::kUInt32:
-      return load<std::uint32_t>(at);
-    case Element::kUInt16:
-      return load<std::uint16_t>(at);
-    case Element::kUInt8:
-      return load<std::uint8_t>(at);
-    case Element::kBool:
-      return load<std::uint8_t>(at) != 0;
-    default:
-      return small_float(load<std::uint8_t>(at), element);
+ private:
+  unsigned before_;
+#elif defined(__aarch64__)
+  PlainArithmetic() {
+    asm volatile("mrs %0, fpcr" : "=r"(before_));
+    asm volatile("msr fpcr, %0" : : "r"(std::uint64_t{0}));
   }
+  ~PlainArithmetic() { asm volatile("msr fpcr, %0" : : "r"(before_)); }
+
+ private:
+  std::uint64_t before_;
+#else
+  PlainArithmetic() {}
+#endif
+};
+
+std::uint64_t bytes_of(const Tensor& tensor) noexcept {
+  std::uint64_t bytes = element_size(tensor.element);
+  for (std::uint32_t i = 0; i < tensor.rank; ++i)
+    bytes *= static_cast<std::uint64_t>(tensor.sizes[i]);
+  return bytes;
 }
 
-template <typename Visit>
-void each_value(const Tensor& tensor, std::uint32_t dim, std::int64_t offset,
-                const std::vector<std::int64_t>& strides, Visit& visit) {
-  if (dim == tensor.rank) {
-    const auto* base = static_cast<const std::byte*>(tensor.data);
-    const auto size = static_cast<std::int64_t>(element_size(tensor.element));
-    visit(value_at(base + offset * size, tensor.element));
-    return;
-  }
-  for (std::int64_t i = 0; i < tensor.sizes[dim]; ++i)
-    each_value(tensor, dim + 1, offset + i * strides[dim], strides, visit);
+// The second phase goes backwards: the end of a tensor is what the caches still hold.
+std::size_t place_of(std::size_t turn, std::size_t pieces, bool first_phase) noexcept {
+  return first_phase ? turn : pieces - 1 - turn;
 }
 
-Statistics measure_one(const Tensor& tensor) {
-  std::vector<std::int64_t> strides(tensor.rank);
-  std::int64_t step = 1;
-  for (std::uint32_t i = tensor.rank; i-- > 0; step *= tensor.sizes[i])
-    strides[i] = tensor.strides != nullptr ? tensor.strides[i] : step;
-  Statistics found;
-  long double sum = 0, squares = 0;
-  auto first = [&](double x) {
-    if (std::isnan(x)) {
-      ++found.nan_count;
-    } else if (std::isinf(x)) {
-      ++found.inf_count;
-    } else {
-      if (found.count++ == 0) found.min = found.max = x;
-      found.min = std::min(found.min, x);
-      found.max = std::max(found.max, x);
-      found.zero_count += x == 0;
-      sum += x;
+// Not inlined: arithmetic must not move out of the scope of PlainArithmetic.
+[[gnu::noinline]] Statistics measure_one(const Tensor& tensor, const Kernels& kernels) {
+  Job job(tensor, kernels);
+  if (job.pieces() == 0) return job.result();
+  bool first = true;
+  do {
+    for (std::size_t i = 0; i < job.pieces(); ++i) job.run(place_of(i, job.pieces(), first));
+    first = false;
+  } while (job.advance());
+  return job.result();
+}
+
+// Hands out pieces to whoever asks.
+class Schedule {
+ public:
+  Schedule(std::span<const Tensor> tensors, std::span<Statistics> out, const Kernels& kernels)
+      : tensors_(tensors), out_(out), kernels_(kernels) {}
+
+  // One thread's part of the work.
+  void work() noexcept {
+    const PlainArithmetic plain;
+    try {
+      for (Task task; take(task);) {
+        if (task.open == nullptr) {
+          for (std::size_t i = task.begin; i < task.end; ++i)
+            out_[i] = measure_one(tensors_[i], kernels_);
+        } else {
+          task.open->job.run(task.begin);
+          ran(*task.open);
+        }
+      }
+    } catch (const std::bad_alloc&) {  // the others stop at their next task
+      const std::lock_guard lock(mutex_);
+      failed_ = true;
+      moved_.notify_all();
     }
+  }
+  bool failed() const noexcept { return failed_; }
+
+ private:
+  struct Open {
+    Open(const Tensor& tensor, const Kernels& kernels, std::size_t place_in)
+        : job(tensor, kernels), place(place_in) {}
+    Job job;
+    std::size_t place;
+    std::size_t given = 0, ran = 0;
+    bool first = true;
   };
-  each_value(tensor, 0, 0, strides, first);
-  if (found.count == 0) return found;
-  const auto count = static_cast<long double>(found.count);
-  const long double mean = sum / count;
-  long double deviations = 0;
-  auto second = [&](double x) {
-    if (!std::isfinite(x)) return;
-    deviations += (x - mean) * (x - mean);
-    squares += static_cast<long double>(x) * x;
-    int bin = 0;
-    for (int i = 1; i < Statistics::kBins; ++i) bin += x >= found.edge(i) && found.min < found.max;
-    ++found.counts[static_cast<std::size_t>(bin)];
+  struct Task {
+    Open* open = nullptr;  // a piece of it; else tensors begin to end
+    std::size_t begin = 0, end = 0;
   };
-  each_value(tensor, 0, 0, strides, second);
-  found.mean = static_cast<double>(mean);
-  found.std = static_cast<double>(std::sqrt(deviations / count));
-  found.norm = static_cast<double>(std::sqrt(squares));
-  return found;
-}
+
+  bool take(Task& task) {
+    std::unique_lock lock(mutex_);
+    while (!failed_) {
+      // A phase begun goes before another tensor, which would push it out of the caches.
+      for (const auto& open : open_) {
+        if (open->given == open->job.pieces()) continue;
+        task = {open.get(), place_of(open->given++, open->job.pieces(), open->first), 0};
+        return true;
+      }
+      if (next_ == tensors_.size()) {
+        if (open_.empty()) return false;
+        moved_.wait(lock);
+        continue;
+      }
+      if (bytes_of(tensors_[next_]) > kHandful) {
+        auto open = std::make_unique<Open>(tensors_[next_], kernels_, next_);
+        ++next_;
+        out_[open->place] = open->job.result();
+        if (open->job.pieces() != 0) open_.push_back(std::move(open));
+        continue;
+      }
+      task = {nullptr, next_, next_};
+      for (std::uint64_t bytes = 0; task.end < tensors_.size() && bytes < kHandful; ++task.end) {
+        const std::uint64_t more = bytes_of(tensors_[task.end]);
+        if (more > kHandful) break;
+        bytes += more;
+      }
+      next_ = task.end;
+      return true;
+    }
+    return false;
+  }
+
+  void ran(Open& open) {
+    const std::lock_guard lock(mutex_);
+    if (++open.ran != open.job.pieces()) return;
+    open.given = open.ran = 0;
+    open.first = false;
+    if (!open.job.advance()) {
+      out_[open.place] = open.job.result();
+      std::erase_if(open_, [&](const auto& other) { return other.get() == &open; });
+    }
+    moved_.notify_all();
+  }
+
+  std::span<const Tensor> tensors_;
+  std::span<Statistics> out_;
+  const Kernels& kernels_;
+  std::mutex mutex_;
+  std::condition_variable moved_;
+  bool failed_ = false;
+  std::size_t next_ = 0;
+  std::vector<std::unique_ptr<Open>> open_;
+};
 
 }  // namespace
 
@@ -139,8 +177,22 @@ double Statistics::edge(int i) const noexcept {
   return std::isfinite(range) ? min + range * part : min * (1 - part) + max * part;
 }
 
-void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned /*threads*/) {
-  for (std::size_t i = 0; i < tensors.size(); ++i) out[i] = measure_one(tensors[i]);
+void measure_with(const Kernels& kernels, std::span<const Tensor> tensors,
+                  std::span<Statistics> out, unsigned threads) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += bytes_of(tensor);
+  if (threads <= 1 || bytes < kAlone) {
+    const PlainArithmetic plain;
+    for (std::size_t i = 0; i < tensors.size(); ++i) out[i] = measure_one(tensors[i], kernels);
+    return;
+  }
+  Schedule schedule(tensors, out, kernels);
+  run_together(threads - 1, [&] { schedule.work(); });
+  if (schedule.failed()) throw std::bad_alloc();
+}
+
+void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned threads) {
+  measure_with(*usable_kernels().front(), tensors, out, threads);
 }
 
 }  // namespace sonde::snapshot

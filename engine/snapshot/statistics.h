@@ -30,7 +30,7 @@ struct Statistics {
 };
 
 // The statistics of tensors[i] go to out[i]. At most `threads` threads work, the caller one of
-// them; the result does not depend on how many. From any thread; holds no lock while it works.
+// them; the result does not depend on how many. From any thread; may throw std::bad_alloc.
 void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned threads);
 
 }  // namespace sonde::snapshot

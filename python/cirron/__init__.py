@@ -10,6 +10,7 @@ from sonde._core import batches, epochs, mark, scope
 from sonde.estimators import wrap
 from sonde.flags import LiveFlags
 from sonde.session import flush, health, shutdown
+from sonde.snapshots import watch
 
 from cirron.errors import (
     CirronDependencyError,
@@ -45,6 +46,7 @@ __all__ = [
     "scope",
     "shutdown",
     "trace",
+    "watch",
     "wrap",
 ]
 

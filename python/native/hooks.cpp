@@ -8,6 +8,7 @@
 
 #include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -135,6 +136,7 @@ struct ThreadView {
   // Where the models that ran last lie; compared only.
   PyObject *last = nullptr, *last_training = nullptr;
   const record::Lane* last_stack = nullptr;
+  std::uint32_t snapshot_round = 0;  // in which they were noted
 };
 // The models that ran last, by number of the stack they ran on: stacks are reused, threads are not.
 struct LastModels {
@@ -180,14 +182,16 @@ vectorcallfunc original_of(PyObject* function) {
 void remember(const record::Lane& stack, PyObject* module, bool training) {
   ThreadView& view = t_view;
   if (view.last == module && (!training || view.last_training == module) &&
-      view.last_stack == &stack) [[likely]]
+      view.last_stack == &stack && view.snapshot_round == snapshot_round()) [[likely]]
     return;
   LastModels& last = last_models(stack);
   last.any.set(module);
   if (training) last.training.set(module);
+  if (training && snapshots_wanted()) note_model(module);
   view.last = module;
   view.last_training = training ? module : nullptr;
   view.last_stack = &stack;
+  view.snapshot_round = snapshot_round();
 }
 
 SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
@@ -340,6 +344,7 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 struct StepGuard {
   PyDictObject dict;
   std::uint64_t serial;  // 0: the step was completed
+  bool takes_gradients;  // when it is completed: they are made inside of it
 };
 
 SONDE_HOT void end_guarded(StepGuard* guard, bool completed) {
@@ -386,17 +391,26 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   const Ref guard(new_guard());
   if (!guard || (PyDict_GET_SIZE(args[2]) != 0 && PyDict_Update(guard.get(), args[2]) != 0))
     return PyErr_Clear(), Py_NewRef(Py_None);
-  auto& serial = reinterpret_cast<StepGuard*>(guard.get())->serial;
-  serial = 0;
-  with_training(
-      [&](Training& training, Here here) { serial = training.begin_optimizer(here, closure); });
-  if (serial == 0) Py_RETURN_NONE;
+  auto* step = reinterpret_cast<StepGuard*>(guard.get());
+  step->serial = 0;
+  step->takes_gradients = snapshots_wanted() && is_last_step(args[0]);
+  if (step->takes_gradients && !closure) [[unlikely]] {
+    step->takes_gradients = false;
+    take_gradients(args[0]);
+  }
+  with_training([&](Training& training, Here here) {
+    step->serial = training.begin_optimizer(here, closure);
+  });
+  if (step->serial == 0) Py_RETURN_NONE;
   return PyTuple_Pack(2, args[1], guard.get());
 }
 
 SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count == 3 && Py_TYPE(args[2]) == &g_guard_type)
-    end_guarded(reinterpret_cast<StepGuard*>(args[2]), true);
+  if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
+  auto* step = reinterpret_cast<StepGuard*>(args[2]);
+  end_guarded(step, true);
+  if (std::exchange(step->takes_gradients, false)) [[unlikely]]
+    take_gradients(args[0]);
   Py_RETURN_NONE;
 }
 

@@ -84,6 +84,7 @@ void end_pass(LoaderIterator* self) {
   Training::end_pass(record::this_thread(), *self->pass);
   delete self->pass;
   self->pass = nullptr;
+  tell_epoch_ends();
 }
 
 int iterator_clear(PyObject* object) {
@@ -153,10 +154,13 @@ PyTypeObject g_iterator_type = [] {
   return type;
 }();
 
-// iterate_loader(original, loader): what original(loader) returns, with its fetches on record.
+// iterate_loader(original, loader, length): what original(loader) returns, with its fetches on
+// record. `length`: of the loader, in batches; 0 where it is not known.
 PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader)");
+  const Py_ssize_t length = count == 3 ? PyLong_AsSsize_t(args[2]) : -1;
+  if (length < 0) {
+    if (PyErr_Occurred() == nullptr)
+      PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");
     return nullptr;
   }
   const std::uint64_t now = base::monotonic_ns();
@@ -171,14 +175,15 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   self->loader = Py_NewRef(args[1]);
   self->weak_references = nullptr;
   self->pass = new Pass({*thread, *stack}, args[1], now);
+  self->pass->set_length(static_cast<std::uint64_t>(length));
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
 }
 
 PyMethodDef g_functions[] = {
     {"iterate_loader", as_method(iterate_loader), METH_FASTCALL,
-     "iterate_loader(original, loader)\n--\n\n"
-     "What original(loader) returns, with its fetches on record."},
+     "iterate_loader(original, loader, length)\n--\n\n"
+     "What original(loader) returns, with its fetches on record; length is 0 where it is not known."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,6 +1,7 @@
 // epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/python.h"
 #include "python/native/stack.h"
@@ -14,6 +15,7 @@ struct Loop {
   PyObject* iterator;  // nullptr before the first turn and after the last
   record::ScopeHandle handle;
   std::int64_t next_index;
+  std::int64_t length;  // of the iterable, where it has one and somebody wants to know; else -1
   std::uint32_t name;
   bool started;
   bool timed;  // a DataLoader: how long a fetch takes is worth knowing
@@ -36,6 +38,8 @@ void close_turn(Loop* self, record::ClosedBy closed_by) noexcept {
   if (thread == nullptr) return;
   record::close_scope(*thread, handle, {.closed_by = closed_by}, base::monotonic_ns());
   stack_changed(*thread, *handle.stack);
+  if (self->name == g_epoch_name && snapshots_wanted())
+    epoch_closed(handle.sequence, self->next_index - 1);
 }
 
 void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
@@ -52,6 +56,8 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
   start.aux = fetch_ns;
   self->handle = record::open_scope(*thread, *stack, start);
   stack_changed(*thread, *stack);
+  if (self->name == g_batch_name && snapshots_wanted())
+    turn_begins(*thread, *stack, index, self->next_index == self->length);
 }
 
 // Only a program that has imported torch can hold a DataLoader; nothing is imported to find out.
@@ -64,9 +70,18 @@ bool is_data_loader(PyObject* iterable) {
   return is > 0;
 }
 
+// A loader's is asked for by its own hook.
+std::int64_t length_of(PyObject* iterable) {
+  const Py_ssize_t length = PyObject_Size(iterable);
+  if (length < 0) PyErr_Clear();
+  return length;
+}
+
 bool begin(Loop* self) {
   self->started = true;
   self->timed = self->name == g_batch_name && is_data_loader(self->iterable);
+  if (self->name == g_batch_name && !self->timed && snapshots_wanted())
+    self->length = length_of(self->iterable);
   self->iterator = PyObject_GetIter(self->iterable);
   return self->iterator != nullptr;
 }
@@ -101,6 +116,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   self->iterator = nullptr;
   self->handle = {};
   self->next_index = 0;
+  self->length = -1;
   self->name = type->tp_name[kModulePrefix] == 'e' ? g_epoch_name : g_batch_name;
   self->started = self->timed = false;
   PyObject_GC_Track(self);

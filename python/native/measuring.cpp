@@ -32,7 +32,7 @@ nb::dict describe(const snapshot::Statistics& found) {
   return out;
 }
 
-nb::list measure_tensors(const nb::sequence& tensors, unsigned threads) {
+nb::list measure_tensors(const nb::sequence& tensors, unsigned threads, bool describe_them) {
   const std::size_t count = nb::len(tensors);
   std::vector<TensorReader> readers(count);
   std::vector<snapshot::Tensor> readable;
@@ -46,6 +46,7 @@ nb::list measure_tensors(const nb::sequence& tensors, unsigned threads) {
     snapshot::measure(readable, found, threads);
   }
   nb::list out;
+  if (!describe_them) return out;
   std::size_t next = 0;
   for (const TensorReader& reader : readers) {
     if (reader.readable() == Readable::kYes)
@@ -73,7 +74,9 @@ nb::dict read_tensor(const nb::object& tensor) {
 
 void add_measuring(nb::module_& module) {
   module.def("measure_tensors", &measure_tensors, nb::arg("tensors"), nb::arg("threads") = 1,
-             "Statistics of each tensor; None where its memory cannot be had.");
+             nb::arg("describe") = true,
+             "Statistics of each tensor; None where its memory cannot be had. Without `describe` "
+             "they are taken, and nothing is said: dicts cost more than small tensors do.");
   module.def("read_tensor", &read_tensor, nb::arg("tensor").none(),
              "Whether and how a tensor's memory can be read, its dtype, shape and device.");
 }

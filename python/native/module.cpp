@@ -2,6 +2,7 @@
 
 #include "engine/session/engine.h"
 #include "engine/spool/encode.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/python.h"
 
@@ -12,9 +13,10 @@ NB_MODULE(_core, module) {
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
-      !add_loader(raw) || !add_trainers(raw))
+      !add_loader(raw) || !add_trainers(raw) || !add_boundaries(raw))
     throw nanobind::python_error();
   add_session(module);
+  add_snapshots(module);
   add_trace(module);
   add_measuring(module);
   add_blobs(module);

@@ -8,6 +8,7 @@ namespace sonde::native {
 void add_blobs(nanobind::module_& module);
 void add_measuring(nanobind::module_& module);
 void add_session(nanobind::module_& module);
+void add_snapshots(nanobind::module_& module);
 void add_trace(nanobind::module_& module);
 
 }  // namespace sonde::native

@@ -8,6 +8,7 @@
 #include "engine/record/mark.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/names.h"
 #include "python/native/session.h"
@@ -316,6 +317,7 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
   }
   self->handle = {};
   self->entered = false;
+  const std::int64_t index = self->has_index ? self->index : record::kNoIndex;
   if (OuterEntry* outer = self->outer) [[unlikely]] {
     self->handle = outer->handle;
     self->start_ns = outer->start_ns;
@@ -327,6 +329,8 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
     self->end_ns = 0;
     delete outer;
   }
+  if (self->name_id == epoch_name()) [[unlikely]]
+    epoch_closed(handle.sequence, index);
 }
 
 PyObject* scope_exit(PyObject* object) {

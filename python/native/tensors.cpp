@@ -400,8 +400,8 @@ Readable TensorReader::read_buffer(PyObject* object) {
   if (PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) != 0)
     return PyErr_Clear(), Readable::kUnknown;
   has_buffer_ = true;
-  name_dtype(object);
-  if (dtype_ == "unknown" && buffer_.format != nullptr) dtype_ = name_of_format(buffer_.format);
+  dtype_ = buffer_.format != nullptr ? name_of_format(buffer_.format) : "unknown";
+  if (dtype_ == "unknown") name_dtype(object);
   const Readable found = take_buffer();
   if (found != Readable::kYes) {
     PyBuffer_Release(&buffer_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/hook/training.h"
+#include "python/native/boundaries.h"
 #include "python/native/stack.h"
 
 namespace sonde::native {
@@ -16,6 +17,7 @@ void with_training(Work work) noexcept {
   const hook::Here here{*thread, *stack};
   work(hook::Training::of(here), here);
   stack_changed(*thread, *stack);
+  tell_epoch_ends();
 }
 
 template <typename Function>

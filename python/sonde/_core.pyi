@@ -193,7 +193,9 @@ def hook_module_call(function: Callable[..., object]) -> bool:
 def unhook_module_calls() -> None:
     """Everything hook_module_call did is undone."""
 
-def iterate_loader(original: Callable[[_T], Iterator[object]], loader: _T) -> Iterator[object]:
+def iterate_loader(
+    original: Callable[[_T], Iterator[object]], loader: _T, length: int
+) -> Iterator[object]:
     """What original(loader) returns, with its fetches on record."""
 
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
@@ -247,14 +249,72 @@ def begin_training(steps_per_epoch: int) -> None:
 def gpu_events_made() -> int:
     """How many CUDA events the pool has had to create."""
 
-def measure_tensors(tensors: Sequence[object], threads: int = 1) -> list[dict[str, Any] | None]:
-    """Statistics of each tensor; None where its memory cannot be had."""
+def measure_tensors(
+    tensors: Sequence[object], threads: int = 1, describe: bool = True
+) -> list[dict[str, Any] | None]:
+    """Statistics of each tensor; None where its memory cannot be had.
+
+    Without `describe` they are taken, and nothing is said: dicts cost more than small tensors do.
+    """
 
 def read_tensor(tensor: object) -> dict[str, Any]:
     """Whether and how a tensor's memory can be read, its dtype, shape and device.
 
     The device is (type, index) in DLPack's numbers.
     """
+
+def watch_epochs(
+    on_epoch: Callable[[int, int | None, int | None], None] | None,
+    on_gradients: Callable[[Any, int, int | None], None] | None,
+) -> None:
+    """Who is told where an epoch ends: on_epoch(sequence, index, step).
+
+    And where its gradients are final: on_gradients(optimizer, number of its step, step).
+    """
+
+def epoch_over() -> None:
+    """The epoch that is open here has ended, although its scope stays open."""
+
+def end_open_epochs() -> None:
+    """Tells the end of every epoch that is still open, on whatever thread."""
+
+def batch_is_last(last: bool) -> None:
+    """Whether the epoch ends with the batch that is there."""
+
+def seen_models() -> list[Any]:
+    """The models that ran in training mode and are alive."""
+
+class Captured:
+    """Statistics of tensors that wait for their epoch."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of the parameters, those of gradients without ``.grad``."""
+
+def capture(
+    models: list[tuple[str, Any]],
+    gradients: bool,
+    parameters: list[Any] | None,
+    skip: set[str],
+    whole: bool,
+    threads: int,
+    resolve: Callable[[list[Any]], list[Any]],
+    fallback: Callable[[list[Any]], list[Any]],
+) -> Captured:
+    """Statistics of the parameters of models, or of the gradients of some of them.
+
+    ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
+    memory, ``fallback`` measures what lies on other devices.
+    """
+
+def submit(
+    captured: list[tuple[Captured, dict[str, Any]]],
+    sequence: int,
+    epoch: int | None,
+    step: int | None,
+    mode: str,
+) -> None:
+    """Hands captures of one kind, each with its attributes, to the session as part of an epoch."""
 
 def write_blob(names: Sequence[str], tensors: Sequence[object], kind: str) -> str:
     """Writes tensors as a blob of their own, without statistics: for tests and benches.

@@ -15,3 +15,7 @@ def forward(level: int, logger: str, text: str) -> None:
 
 def warn(logger: str, text: str) -> None:
     forward(WARNING, logger, text)
+
+
+def info(logger: str, text: str) -> None:
+    forward(INFO, logger, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, hooks, log, options, process
+from sonde import _core, environment, hooks, log, options, process, snapshots
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -99,6 +99,7 @@ class Profiler:
                 return
             try:
                 if self._enabled:
+                    _guarded(snapshots.finish, "the last snapshot is missing")
                     hooks.uninstall(self._hooks)
                     _guarded(_core.stop, "shutdown() could not write everything")
                     self._final = _core.counters()
@@ -135,6 +136,12 @@ class Profiler:
             attrs=_root_attributes(frameworks, ranks, self._platform),
             on_lines=_line_outlet(request.sinks),
             on_batch=on_batch,
+        )
+        snapshots.start(
+            request.snapshots,
+            request.sample_rate,
+            self._config.get("snapshots"),
+            environment.run_name(self._platform),
         )
         self._hooks = hooks.install(frameworks, self._config)
 
@@ -289,6 +296,7 @@ def _reset_in_child() -> None:
     """After a fork: the session is the parent's. One that was switched off stays so."""
     global _lock, _current
     _lock = RLock()
+    snapshots.forget()
     if _current is not None and _current._enabled:
         _current = None
 

@@ -15,7 +15,7 @@ from sonde import _core
 
 EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound",
             "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default",
-            "health", "mark", "profile", "scope", "shutdown", "trace", "wrap"]  # fmt: skip
+            "health", "mark", "profile", "scope", "shutdown", "trace", "watch", "wrap"]  # fmt: skip
 
 PROFILE = {
     "config": None,

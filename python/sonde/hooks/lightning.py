@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from importlib import import_module
 
-from sonde import _core, log
+from sonde import _core, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class _Events:
         self.end()  # of a fit that did not get as far as telling
         self.leads = True
         _core.trainer_begins()
+        snapshots.lead(module)
 
     @_guarded
     def on_train_epoch_start(self, trainer: Any, module: Any) -> None:
@@ -184,6 +185,8 @@ class _Events:
             self.in_step = True
             # The argument is not right for a training_step that takes the iterator.
             _core.step_begins(trainer.fit_loop.batch_idx)
+        if snapshots.wanted():
+            _core.batch_is_last(bool(trainer.is_last_batch))
 
     @_guarded
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
@@ -200,6 +203,8 @@ class _Events:
     def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
         self.in_step = self.is_taken = False
         _core.step_ends()
+        if self.epoch is not None:
+            _core.epoch_over()
 
     # How a fit ends is heard without a session too: it may have ended in between.
 
@@ -208,9 +213,11 @@ class _Events:
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
         self.end()
+        snapshots.release(module)
 
     def teardown(self, trainer: Any, module: Any, stage: str) -> None:
         self.end()
+        snapshots.release(module)
 
     # -- spans --
 

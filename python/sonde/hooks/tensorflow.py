@@ -23,8 +23,9 @@ from collections import deque
 from functools import update_wrapper
 from numbers import Real
 from threading import local
+from weakref import ref
 
-from sonde import _core, log
+from sonde import _core, log, snapshots
 from sonde.hooks.patches import Patches
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ def install(keras: ModuleType, patches: Patches, hook: Hook) -> None:
         patches.replace(owner, name, state.around_run(make_run))
     for name, before, after in (
         ("on_epoch_begin", _Fit.begin_epoch, None),
-        ("on_epoch_end", _Fit.finish_batches, _Fit.end_epoch),
+        ("on_epoch_end", _Fit.finish_epoch, _Fit.end_epoch),
         ("on_train_batch_begin", _Fit.begin_batch, None),
         ("on_train_batch_end", _Fit.expect_logs, _Fit.end_batch),
     ):
@@ -261,6 +262,7 @@ class _Fit(_Run):
         self.batch: _core.scope | None = None
         self.owns_epochs = self.owns_batches = False
         self.optimizers: _Optimizers | None = None
+        self.model: Callable[[], Any] = lambda: None
         # Batches whose metrics are on their way; metrics of which marks are still to be made.
         self.expected: dict[int, _core.scope | None] = {}
         self.arrived: deque[tuple[_core.scope | None, Logs]] = deque()
@@ -270,6 +272,8 @@ class _Fit(_Run):
         self.owns_epochs = not _core.level_open("epoch")
         self.owns_batches = not _core.level_open("step")
         super().begin(model, callbacks)
+        self.model = ref(model)
+        snapshots.lead(model)
         optimizers = self.state.optimizers
         if optimizers is not None and not model.jit_compile:
             optimizers.watch()
@@ -283,6 +287,7 @@ class _Fit(_Run):
                 self.optimizers.release()
             _close(self.batch)
             _close(self.scope)
+            snapshots.release(self.model())
             super().end()
 
     def begin_epoch(self, number: int) -> None:
@@ -309,6 +314,12 @@ class _Fit(_Run):
         if batch is not None and not _core.drop_scope(batch):
             _close(batch)
         self.write_marks()
+
+    def finish_epoch(self, number: int) -> None:
+        """Before the callbacks hear of its end: one of them may load other weights."""
+        self.finish_batches()
+        if self.scope is not None:
+            _core.epoch_over()
 
     def end_epoch(self) -> None:
         self.write_marks()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from functools import update_wrapper
 
-from sonde import _core
+from sonde import _core, snapshots
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ def _explain_to_dynamo() -> None:
     def unhooked(function: object) -> bool:
         return False
 
-    def iterated(original: Callable[[Any], Any], loader: Any) -> Any:
+    def iterated(original: Callable[[Any], Any], loader: Any, length: int) -> Any:
         return original(loader)
 
     for function, traced in (
@@ -133,7 +133,7 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
             if not patches.active:
                 return original(self)
             _see_module_call(torch)
-            return _core.iterate_loader(original, self)
+            return _core.iterate_loader(original, self, _length(self) if snapshots.wanted() else 0)
 
         return update_wrapper(__iter__, original)
 
@@ -161,6 +161,18 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
 
     patches.replace(DataLoader, "__init_subclass__", announced)
     _hook_accelerate(DataLoader, timed, patches)
+
+
+def _length(loader: Any) -> int:
+    """How many batches it says it has. 0: it does not know, or would remember that it was asked."""
+    from torch.utils.data import IterableDataset
+
+    try:
+        if isinstance(getattr(loader, "dataset", None), IterableDataset):
+            return 0
+        return max(0, len(loader))
+    except Exception:  # code of the program's
+        return 0
 
 
 def _hook_accelerate(loader: type, timed: Callable[..., Any], patches: Patches) -> None:

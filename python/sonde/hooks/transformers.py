@@ -34,9 +34,9 @@ the program's own callbacks open and close inside ours.
 from __future__ import annotations
 
 from functools import update_wrapper
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
-from sonde import _core, log
+from sonde import _core, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,6 +186,7 @@ class Run:
     __slots__ = (
         "_began",
         "_epoch",
+        "_model",
         "_epoch_over",
         "_next_epoch",
         "_rate_marked",
@@ -197,6 +198,7 @@ class Run:
     def __init__(self) -> None:
         self._train: _core.scope | None = None
         self._epoch: _core.scope | None = None
+        self._model: Callable[[], Any] | None = None
         self._start_over()
 
     def _start_over(self) -> None:
@@ -220,16 +222,22 @@ class Run:
         self._train = _core.claim_levels(_core.scope("train", gpu=True), True, steps_taken)
         self._train.__enter__()
 
-    def train_begins(self) -> None:
+    def train_begins(self, model: Any) -> None:
         if self._began:  # the Trainer tries again with a smaller batch
             self.end_train()
             self.begin_train()
         self._began = True
+        if model is not None:
+            self._model = ref(model)
+            snapshots.lead(model)
 
     def end_train(self) -> None:
         train, self._train = self._train, None
+        model, self._model = self._model, None
         try:
             self.end_epoch()
+            if model is not None:
+                snapshots.release(model())
             if self._epoch_over:
                 self._summarize()  # on an epoch that is not ours: this was our part of it
         finally:
@@ -252,6 +260,9 @@ class Run:
     def epoch_over(self) -> None:
         self._epoch_over = True
         _core.step_ends()
+        if self._epoch is not None:
+            # Not at its end: the best weights of the run may have been loaded by then.
+            _core.epoch_over()
 
     def end_epoch(self) -> None:
         self._stepping = False
@@ -271,9 +282,11 @@ class Run:
 
     # -- step --
 
-    def begin_step(self, index: int, optimizer: Any) -> None:
+    def begin_step(self, index: int, last: int, optimizer: Any) -> None:
         self._stepping = True
         _core.step_begins(index)
+        if snapshots.wanted():
+            _core.batch_is_last(index + 1 == last)
         groups = getattr(optimizer, "param_groups", None)
         rate = groups[0].get("lr") if groups else None
         self._rate_marked = rate is not None and _mark(("step",), "learning_rate", rate)
@@ -359,13 +372,15 @@ def _callback_class(base: type, trainers: Trainers) -> type[Any]:
                 trainers.guard(work, *args)
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._tell(self.run.train_begins)
+            self._tell(self.run.train_begins, kwargs.get("model"))
 
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._tell(self.run.begin_epoch, state.epoch)
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self._tell(self.run.begin_step, state.global_step, kwargs.get("optimizer"))
+            self._tell(
+                self.run.begin_step, state.global_step, state.max_steps, kwargs.get("optimizer")
+            )
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._tell(self.run.step_over)

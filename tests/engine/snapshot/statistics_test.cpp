@@ -6,7 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <vector>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "engine/snapshot/measure.h"
 
 namespace sonde::snapshot {
 namespace {
@@ -73,6 +79,103 @@ TEST(Statistics, EdgesOfTheWholeRangeAreFinite) {
   EXPECT_EQ(found.edge(0), -top);
   EXPECT_EQ(found.counts[8], 1u);
 }
+
+TEST(Statistics, DoublesAtTheEndsOfTheirRange) {
+  for (const double unit : {1e308, 1e200, 1e-200, 1e-310}) {
+    const Statistics found = of<double>({unit, unit, 0, 0}, Element::kFloat64);
+    EXPECT_NEAR(found.mean / unit, 0.5, 1e-6) << unit;
+    EXPECT_NEAR(found.norm / unit, std::sqrt(2.0), 1e-6) << unit;
+    EXPECT_EQ(found.counts[0], 2u) << unit;
+    EXPECT_EQ(found.counts[15], 2u) << unit;
+  }
+  const double top = std::numeric_limits<double>::max();
+  EXPECT_EQ(of<double>({top, top, top}, Element::kFloat64).mean, top);
+  EXPECT_EQ(of<double>({top, -top}, Element::kFloat64).mean, 0);
+  EXPECT_EQ(of<double>({top, -top}, Element::kFloat64).std, top);
+}
+
+TEST(Statistics, ValuesCloseTogetherFarFromZero) {
+  std::vector<float> values;
+  for (int i = 0; i < 1000; ++i) values.push_back(i % 2 == 0 ? 1.0F : 1.0000001F);
+  const Statistics found = of(values, Element::kFloat32);
+  const double gap = static_cast<double>(1.0000001F) - 1.0;
+  EXPECT_NEAR(found.std, gap / 2, gap * 1e-9);
+  EXPECT_NEAR(found.mean, 1 + gap / 2, 1e-15);
+}
+
+TEST(Statistics, Bytes) {
+  const Statistics small = of<std::int8_t>({-128, 127, 0, 0}, Element::kInt8);
+  EXPECT_EQ(small.min, -128);
+  EXPECT_EQ(small.max, 127);
+  EXPECT_EQ(small.zero_count, 2u);
+  const Statistics flags = of<std::uint8_t>({0, 1, 255}, Element::kBool);
+  EXPECT_DOUBLE_EQ(flags.mean, 2.0 / 3);  // any pattern but zero is true
+  const auto patterns = [] {
+    std::vector<std::uint8_t> all(256);
+    std::iota(all.begin(), all.end(), std::uint8_t{0});
+    return all;
+  }();
+  EXPECT_EQ(of(patterns, Element::kFloat8E4M3FN).max, 448);
+  EXPECT_EQ(of(patterns, Element::kFloat8E4M3FN).nan_count, 2u);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2).max, 57344);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2).nan_count, 6u);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2).inf_count, 2u);
+  EXPECT_EQ(of(patterns, Element::kFloat8E4M3FNUZ).max, 240);
+  EXPECT_EQ(of(patterns, Element::kFloat8E4M3FNUZ).nan_count, 1u);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2FNUZ).max, 57344);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2FNUZ).zero_count, 1u);
+}
+
+std::vector<float> many(std::size_t count) {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  values[count / 2] = std::nanf("");
+  return values;
+}
+
+bool same(const Statistics& a, const Statistics& b) {
+  return a.mean == b.mean && a.std == b.std && a.min == b.min && a.max == b.max &&
+         a.norm == b.norm && a.count == b.count && a.nan_count == b.nan_count &&
+         a.inf_count == b.inf_count && a.zero_count == b.zero_count && a.counts == b.counts;
+}
+
+TEST(Statistics, DoNotDependOnTheNumberOfThreads) {
+  const std::vector<float> values = many(1 << 20);
+  const std::int64_t sizes[] = {1 << 20, 1 << 19, 1000, 0, 70000};
+  for (const Kernels* kernels : usable_kernels()) {
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < 20; ++i)
+      tensors.push_back({values.data(), i % 3 == 0 ? Element::kBFloat16 : Element::kFloat32, 1,
+                         sizes + i % 5, nullptr});
+    std::vector<Statistics> alone(tensors.size()), together(tensors.size());
+    measure_with(*kernels, tensors, alone, 1);
+    for (const unsigned threads : {2U, 3U, 7U}) {
+      measure_with(*kernels, tensors, together, threads);
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        EXPECT_TRUE(same(alone[i], together[i])) << kernels->name << " " << threads << " " << i;
+        EXPECT_EQ(alone[i].count + alone[i].nan_count + alone[i].inf_count,
+                  static_cast<std::uint64_t>(sizes[i % 5]));
+      }
+    }
+  }
+}
+
+#if defined(__SSE__)
+TEST(Statistics, TheHostsRoundingToZeroChangesNothing) {
+  const std::vector<float> values{1e-40F, -1e-40F, 3e-40F, 0};
+  const Statistics usual = of(values, Element::kFloat32);
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
+  const Statistics found = of(values, Element::kFloat32);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_TRUE(same(usual, found));
+  EXPECT_EQ(found.zero_count, 1u);
+  EXPECT_EQ(after & 0x8040, 0x8040u);
+}
+#endif
 
 }  // namespace
 }  // namespace sonde::snapshot

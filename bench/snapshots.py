@@ -1,0 +1,134 @@
+"""What the statistics of all weights of a model cost on the CPU, beside one torch.sum of them.
+
+Rounds alternate with the sum, on one thread. `boundary` is the whole way, as a user meets it: the
+time from the end of a DataLoader to its next beginning, with a watched model. `measure` is our
+reading of the tensors and the statistics alone, on one thread and on the number given.
+
+    snapshots.py boundary|measure resnet50|small ROUNDS [THREADS]
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import cirron as ci
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+SMALL, SMALL_SIZE = 300, 1000
+
+
+def resnet50_shapes() -> list[tuple[int, ...]]:
+    """The 161 parameters of torchvision's model, in their order."""
+    shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
+    inputs = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            convolutions = [(width, inputs, 1), (width, width, 3), (4 * width, width, 1)]
+            if block == 0:
+                convolutions.append((4 * width, inputs, 1))
+            for outputs, channels, kernel in convolutions:
+                shapes += [(outputs, channels, kernel, kernel), (outputs,), (outputs,)]
+            inputs = 4 * width
+    return [*shapes, (1000, 2048), (1000,)]
+
+
+class Weights(nn.Module):
+    """Parameters of these shapes, in one piece of memory, so that one sum reads them all."""
+
+    def __init__(self, shapes: list[tuple[int, ...]]) -> None:
+        super().__init__()
+        sizes = [math.prod(shape) for shape in shapes]
+        self.flat = torch.randn(sum(sizes)) * 0.05
+        for number, (part, shape) in enumerate(zip(self.flat.split(sizes), shapes, strict=True)):
+            self.register_parameter(f"weight_{number}", nn.Parameter(part.view(shape)))
+
+    def forward(self, x):
+        return x
+
+
+class NoOptimizer(torch.optim.Optimizer):
+    def __init__(self, parameters) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure=None):
+        return None
+
+
+def make(name: str) -> Weights:
+    if name == "small":
+        return Weights([(SMALL_SIZE,)] * SMALL)
+    model = Weights(resnet50_shapes())
+    assert (len(list(model.parameters())), model.flat.numel()) == (161, 25_557_032)
+    return model
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def records_written() -> int:
+    ci.flush()
+    files = Path(os.environ["CIRRON_OUTPUT_DIR"]).glob("spool/*.json")
+    return sum(file.read_text().count('"tensor_name"') for file in files)
+
+
+def boundary(model: Weights, rounds: int) -> dict[str, float]:
+    ci.profile(frameworks=["torch"])
+    ci.watch(model)
+    optimizer = NoOptimizer(model.parameters())
+    loader = DataLoader([0])
+    spent, sums = [], []
+    batches = iter(loader)
+    for _ in range(rounds + 1):
+        model(next(batches))
+        optimizer.step()
+        sums.append(seconds(model.flat.sum))
+        start = time.perf_counter()
+        next(batches, None)
+        batches = iter(loader)
+        spent.append(time.perf_counter() - start)
+    count = len(list(model.parameters()))
+    if (written := records_written()) < rounds * count:
+        sys.exit(f"{written} records of {rounds} x {count} tensors: not every epoch was measured")
+    return {"snapshot": median(spent), "sum": median(sums)}
+
+
+def measured(model: Weights, rounds: int, threads: int) -> dict[str, float]:
+    from sonde import _core
+
+    tensors = list(model.parameters())
+    found: dict[str, list[float]] = {"snapshot": [], "threads": [], "sum": []}
+    for _ in range(rounds):
+        found["sum"].append(seconds(model.flat.sum))
+        found["snapshot"].append(seconds(lambda: _core.measure_tensors(tensors, describe=False)))
+        if threads > 1:
+            found["threads"].append(
+                seconds(lambda: _core.measure_tensors(tensors, threads, describe=False))
+            )
+    return {name: median(times) for name, times in found.items() if times}
+
+
+def main() -> None:
+    way, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    threads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    torch.set_num_threads(1)
+    model = make(name)
+    print(
+        json.dumps(
+            boundary(model, rounds) if way == "boundary" else measured(model, rounds, threads)
+        )
+    )
+
+
+main()

@@ -1,0 +1,80 @@
+// Compiled once per instruction set: the header below is read again for each of them. Highway's own
+// dispatch lives in a shared library, so the choice at the end of this file is ours.
+#include "engine/snapshot/kernels.h"
+
+#include <algorithm>
+
+#define HWY_DISABLED_TARGETS HWY_SSSE3  // the plain one serves such processors
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/snapshot/kernels-inl.h"
+#include <hwy/foreach_target.h>
+
+#include "engine/snapshot/kernels-inl.h"
+
+namespace hwy {
+#if HWY_IS_DEBUG_BUILD
+// What a failed assertion of the headers calls; in the library otherwise.
+void Abort(const char*, int, const char*, ...) { __builtin_trap(); }
+#endif
+}  // namespace hwy
+
+namespace sonde::snapshot {
+
+namespace {
+
+struct Usable {
+  std::array<const Kernels*, 4> list{};
+  std::size_t count = 0;
+
+  void add(const Kernels& kernels) { list[count++] = &kernels; }
+
+  Usable() {
+#if HWY_ARCH_X86
+    __builtin_cpu_init();
+    [[maybe_unused]] const bool sse4 = __builtin_cpu_supports("sse4.2") &&
+                                       __builtin_cpu_supports("aes") &&
+                                       __builtin_cpu_supports("pclmul");
+    [[maybe_unused]] const bool avx2 =
+        sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+        __builtin_cpu_supports("f16c");
+    [[maybe_unused]] const bool avx3 =
+        avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+#if HWY_TARGETS & HWY_AVX3
+    if (avx3) add(N_AVX3::kKernels);
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    if (avx2) add(N_AVX2::kKernels);
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    if (sse4) add(N_SSE4::kKernels);
+#endif
+#endif
+    // What the compiler was told to assume of every processor.
+    const Kernels& always = HWY_STATIC_DISPATCH(kKernels);
+    if (count == 0 || list[count - 1] != &always) add(always);
+  }
+};
+
+}  // namespace
+
+void Sums::add(const Sums& other) noexcept {
+  sum += other.sum;
+  squares += other.squares;
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+  zeros += other.zeros;
+}
+
+void Deviations::add(const Deviations& other) noexcept {
+  sum += other.sum;
+  squares += other.squares;
+}
+
+std::span<const Kernels* const> usable_kernels() noexcept {
+  static const Usable usable;
+  return {usable.list.data(), usable.count};
+}
+
+}  // namespace sonde::snapshot

@@ -1,0 +1,61 @@
+// The inner loops, compiled once for each instruction set and chosen for the processor at run time.
+// They see plain arrays of float or double; everything about layouts and types happens above them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace sonde::snapshot {
+
+struct Sums {
+  double sum = 0;
+  double squares = 0;  // not finite: a value was not, or (of doubles only) the sum overflowed
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  std::uint64_t zeros = 0;
+
+  void add(const Sums& other) noexcept;
+};
+
+struct Deviations {
+  double sum = 0;
+  double squares = 0;
+
+  void add(const Deviations& other) noexcept;
+};
+
+// Where the bins of finite values between `low` and `high` begin. `upper[i]` is the smallest T that
+// belongs into a bin after i, so comparing in T is as good as comparing with the exact edge.
+template <typename T>
+struct Edges {
+  T low = 0;
+  // The bin, or the one before it, is the whole part of (x - low) * scale - margin. Zero where that
+  // overflows or underflows: count by comparing.
+  T scale = 0;
+  std::array<T, 16> upper{};  // the last is infinite
+};
+
+using Counts = std::array<std::uint64_t, 16>;
+
+struct Kernels {
+  const char* name;
+  void (*sum_floats)(const float*, std::size_t, Sums&);
+  void (*sum_doubles)(const double*, std::size_t, double scale, Sums&);
+  void (*deviate_floats)(const float*, std::size_t, double mean, Deviations&);
+  void (*deviate_doubles)(const double*, std::size_t, double scale, double mean, Deviations&);
+  void (*bin_floats)(const float*, std::size_t, const Edges<float>&, Counts&);
+  void (*bin_doubles)(const double*, std::size_t, const Edges<double>&, Counts&);
+  // Move the finite ones together and say how many they are; NaNs are counted on top of `nans`.
+  std::size_t (*keep_finite_floats)(float*, std::size_t, std::uint64_t& nans);
+  std::size_t (*keep_finite_doubles)(double*, std::size_t, std::uint64_t& nans);
+  void (*widen_halves)(const std::uint16_t*, std::size_t, float*);
+  void (*widen_bfloats)(const std::uint16_t*, std::size_t, float*);
+};
+
+// Those that this processor can run, the fastest first.
+std::span<const Kernels* const> usable_kernels() noexcept;
+
+}  // namespace sonde::snapshot

@@ -1,0 +1,100 @@
+#include "engine/snapshot/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace sonde::snapshot {
+
+namespace {
+
+class Pool {
+ public:
+  pid_t process() const noexcept { return process_; }
+
+  void run(unsigned helpers, const std::function<void()>& work) {
+    const std::unique_lock busy(busy_, std::try_to_lock);
+    if (!busy) return work();
+    helpers = grow(helpers);
+    {
+      const std::lock_guard lock(mutex_);
+      work_ = &work;
+      wanted_ = at_work_ = helpers;
+    }
+    if (helpers == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+    work();
+    std::unique_lock lock(mutex_);
+    // Who has not woken up yet need not come any more.
+    at_work_ -= wanted_;
+    wanted_ = 0;
+    back_.wait(lock, [&] { return at_work_ == 0; });
+    work_ = nullptr;
+  }
+
+ private:
+  // How many there are, at most `helpers`.
+  unsigned grow(unsigned helpers) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      for (; threads_ < helpers; ++threads_) std::thread([this] { wait(); }).detach();
+    } catch (const std::system_error&) {  // fewer, then
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return std::min(helpers, threads_);
+  }
+
+  void wait() {
+    pthread_setname_np(pthread_self(), "sonde-measure");
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return wanted_ != 0; });
+      --wanted_;
+      const std::function<void()>* work = work_;
+      lock.unlock();
+      (*work)();
+      lock.lock();
+      if (--at_work_ == 0) back_.notify_one();
+    }
+  }
+
+  const pid_t process_ = getpid();
+  std::mutex busy_;  // one run at a time
+  unsigned threads_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_, back_;
+  const std::function<void()>* work_ = nullptr;
+  unsigned wanted_ = 0;
+  unsigned at_work_ = 0;
+};
+
+// A child of fork has none of its parent's threads, and locks in any state: it makes a new one.
+Pool& pool() {
+  static std::atomic<Pool*> current = nullptr;
+  Pool* known = current.load(std::memory_order_acquire);
+  if (known != nullptr && known->process() == getpid()) return *known;
+  auto* fresh = new Pool;
+  if (current.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;
+  return *known;
+}
+
+}  // namespace
+
+void run_together(unsigned helpers, const std::function<void()>& work) {
+  if (helpers == 0) return work();
+  pool().run(helpers, work);
+}
+
+}  // namespace sonde::snapshot

@@ -1,0 +1,243 @@
+#include "python/native/boundaries.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "engine/hook/level.h"
+#include "engine/record/journal.h"
+#include "engine/record/names.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+namespace detail {
+constinit bool g_snapshots_wanted = false;
+constinit bool g_epoch_ends_due = false;
+constinit std::uint32_t g_epoch_name = kNoName;
+constinit std::uint32_t g_snapshot_round = 0;
+}  // namespace detail
+
+namespace {
+
+using hook::Here;
+using hook::Training;
+
+PyObject* g_on_epoch = nullptr;      // (sequence, index or None, step or None)
+PyObject* g_on_gradients = nullptr;  // (optimizer, number of its step, step or None)
+
+struct EpochEnd {
+  std::uint64_t sequence;
+  std::int64_t index;
+};
+std::vector<EpochEnd> g_due;
+
+// The epochs that were told last: one that a trainer has announced is not told again at its end.
+std::array<std::uint64_t, 16> g_told;
+std::size_t g_told_at = 0;
+
+// The models that ran in training mode; weak references.
+constexpr std::size_t kMostModels = 16;
+std::vector<PyObject*> g_models;
+
+bool first_time(std::uint64_t sequence) {
+  for (const std::uint64_t told : g_told) {
+    if (told == sequence) return false;
+  }
+  g_told[g_told_at++ % g_told.size()] = sequence;
+  return true;
+}
+
+Ref number_or_none(std::int64_t number) {
+  return Ref(number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
+}
+
+std::int64_t current_step() {
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  return stack != nullptr ? Training::of({*thread, *stack}).step_index() : -1;
+}
+
+// The callbacks do not raise; if one does all the same, training does not hear of it.
+void call(PyObject* callback, PyObject* first, PyObject* second, PyObject* third) {
+  const Ref held(Py_NewRef(callback));  // it may take itself away
+  const Ref done(PyObject_CallFunctionObjArgs(held.get(), first, second, third, nullptr));
+  if (!done) PyErr_WriteUnraisable(held.get());
+}
+
+void tell(const EpochEnd& epoch) {
+  if (g_on_epoch == nullptr || !first_time(epoch.sequence)) return;
+  const Ref sequence(PyLong_FromUnsignedLongLong(epoch.sequence));
+  const Ref index(number_or_none(epoch.index)), step(number_or_none(current_step()));
+  if (sequence && index && step) {
+    call(g_on_epoch, sequence.get(), index.get(), step.get());
+  } else {
+    PyErr_Clear();
+  }
+}
+
+void note_epoch_end(std::uint64_t sequence, std::int64_t index) noexcept {
+  g_due.push_back({sequence, index});
+  detail::g_epoch_ends_due = true;
+}
+
+void forget_models() {
+  for (PyObject* model : g_models) Py_DECREF(model);
+  g_models.clear();
+}
+
+// watch_epochs(on_epoch, on_gradients): both None, and nobody is told anything.
+PyObject* watch_epochs(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "watch_epochs(on_epoch, on_gradients)");
+    return nullptr;
+  }
+  const bool wanted = args[0] != Py_None;
+  const Ref old_epoch(g_on_epoch), old_gradients(g_on_gradients);
+  g_on_epoch = wanted ? Py_NewRef(args[0]) : nullptr;
+  g_on_gradients = wanted && args[1] != Py_None ? Py_NewRef(args[1]) : nullptr;
+  detail::g_snapshots_wanted = wanted;
+  ++detail::g_snapshot_round;
+  detail::g_epoch_name = wanted ? record::intern("epoch") : detail::kNoName;
+  Training::on_epoch_end(wanted ? note_epoch_end : nullptr);
+  g_due.clear();
+  detail::g_epoch_ends_due = false;
+  g_told.fill(0);
+  forget_models();
+  Py_RETURN_NONE;
+}
+
+// The innermost open epoch of this stack ends for a snapshot's purposes, whatever is still to come.
+PyObject* epoch_over(PyObject*, PyObject*) {
+  std::uint64_t sequence = 0;
+  std::int64_t index = record::kNoIndex;
+  if (!snapshots_wanted()) Py_RETURN_NONE;
+  with_training([&](Training& training, Here here) {
+    sequence = hook::open_level(here.stack, detail::g_epoch_name);
+    for (std::uint32_t slot = here.stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
+      const record::OpenScope& scope = here.stack.stack[slot];
+      if (scope.sequence == sequence && (scope.flags & record::kHasIndex) != 0) index = scope.index;
+    }
+    training.end_epoch();
+  });
+  if (sequence != 0) tell({sequence, index});
+  Py_RETURN_NONE;
+}
+
+// Every epoch that is open, on whatever thread: the session ends.
+PyObject* end_open_epochs(PyObject*, PyObject*) {
+  record::Journal& journal = record::Journal::instance();
+  std::vector<EpochEnd> open;
+  for (std::uint32_t i = 0; snapshots_wanted() && i < journal.lane_count(); ++i) {
+    record::Lane& stack = journal.lane(i);
+    if (stack.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
+    for (std::uint32_t slot = 0; slot < stack.depth.load(std::memory_order_acquire); ++slot) {
+      const record::OpenScope& scope = stack.stack[slot];
+      const std::uint8_t flags = scope.flags.load(std::memory_order_acquire);
+      if (scope.name != detail::g_epoch_name || (flags & record::kSlotClosed) != 0 ||
+          Training::is_doubtful(scope.sequence))
+        continue;
+      open.push_back({scope.sequence,
+                      (flags & record::kHasIndex) != 0 ? scope.index : record::kNoIndex});
+    }
+  }
+  for (const EpochEnd& epoch : open) tell(epoch);
+  Py_RETURN_NONE;
+}
+
+// batch_is_last(): a trainer knows that the epoch ends with this batch.
+PyObject* batch_is_last(PyObject*, PyObject* last) {
+  with_training([&](Training& training, Here) {
+    training.begin_turn(training.step_index(), last == Py_True);
+  });
+  Py_RETURN_NONE;
+}
+
+PyObject* seen_models(PyObject*, PyObject*) {
+  const Ref list(PyList_New(0));
+  for (std::size_t i = 0; list && i < g_models.size(); ++i) {
+    PyObject* model = PyWeakref_GetObject(g_models[i]);
+    if (model != nullptr && model != Py_None && PyList_Append(list.get(), model) != 0)
+      return nullptr;
+  }
+  return Py_XNewRef(list.get());
+}
+
+PyMethodDef g_functions[] = {
+    {"watch_epochs", as_method(watch_epochs), METH_FASTCALL,
+     "watch_epochs(on_epoch, on_gradients)\n--\n\n"
+     "on_epoch(sequence, index, step) is called where an epoch ends, on_gradients(optimizer, number, "
+     "step) where its gradients are final; None for both ends it."},
+    {"epoch_over", epoch_over, METH_NOARGS,
+     "epoch_over()\n--\n\nThe epoch that is open here has ended, although its scope stays open."},
+    {"end_open_epochs", end_open_epochs, METH_NOARGS,
+     "end_open_epochs()\n--\n\nTells the end of every epoch that is still open."},
+    {"batch_is_last", batch_is_last, METH_O,
+     "batch_is_last(last)\n--\n\nWhether the epoch ends with the batch that is there."},
+    {"seen_models", seen_models, METH_NOARGS,
+     "seen_models()\n--\n\nThe models that ran in training mode and are alive."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void detail::tell_epoch_ends() noexcept {
+  const KeepError keep;
+  g_epoch_ends_due = false;
+  const std::vector<EpochEnd> due = std::move(g_due);
+  g_due.clear();
+  for (const EpochEnd& epoch : due) tell(epoch);
+}
+
+void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
+  if (sequence == 0) return;
+  with_training([](Training& training, Here) { training.end_epoch(); });
+  const KeepError keep;
+  tell({sequence, index});
+}
+
+bool is_last_step(PyObject* optimizer) noexcept {
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  return stack != nullptr && Training::of({*thread, *stack}).is_last_step(optimizer);
+}
+
+void take_gradients(PyObject* optimizer) noexcept {
+  if (g_on_gradients == nullptr) return;
+  const KeepError keep;
+  std::uint64_t number = 0;
+  with_training([&](Training& training, Here) { number = training.steps_of(optimizer); });
+  const Ref which(PyLong_FromUnsignedLongLong(number)), step(number_or_none(current_step()));
+  if (which && step) {
+    call(g_on_gradients, optimizer, which.get(), step.get());
+  } else {
+    PyErr_Clear();
+  }
+}
+
+void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,
+                 bool last) noexcept {
+  Training::of({thread, stack}).begin_turn(index, last);
+}
+
+void note_model(PyObject* module) noexcept {
+  std::size_t dead = g_models.size();
+  for (std::size_t i = 0; i < g_models.size(); ++i) {
+    PyObject* model = PyWeakref_GetObject(g_models[i]);
+    if (model == module) return;
+    if (model == Py_None) dead = i;
+  }
+  if (dead == g_models.size() && dead == kMostModels) return;
+  const KeepError keep;
+  PyObject* reference = PyWeakref_NewRef(module, nullptr);
+  if (reference == nullptr) return PyErr_Clear();
+  if (dead == g_models.size()) {
+    g_models.push_back(reference);
+  } else {
+    Py_DECREF(std::exchange(g_models[dead], reference));
+  }
+}
+
+bool add_boundaries(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+
+}  // namespace sonde::native

@@ -1,0 +1,150 @@
+#include "python/native/parameters.h"
+
+#include <string_view>
+#include <utility>
+
+namespace sonde::native {
+
+namespace {
+
+struct Names {
+  PyObject* parameters = PyUnicode_InternFromString("_parameters");
+  PyObject* modules = PyUnicode_InternFromString("_modules");
+  PyObject* grad = PyUnicode_InternFromString("grad");
+};
+
+const Names& names() {
+  static const auto* all = new Names;
+  return *all;
+}
+
+// torch's two classes; nullptr before the program has imported it.
+struct Classes {
+  PyTypeObject *tensor = nullptr, *parameter = nullptr;
+};
+
+const Classes& classes() {
+  static Classes known;
+  if (known.parameter != nullptr) return known;
+  PyObject* torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+  PyObject* nn = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn");
+  if (torch == nullptr || nn == nullptr) return known;
+  Ref tensor(PyObject_GetAttrString(torch, "Tensor"));
+  Ref parameter(PyObject_GetAttrString(nn, "Parameter"));
+  if (!tensor || !parameter || !PyType_Check(tensor.get()) || !PyType_Check(parameter.get()))
+    return PyErr_Clear(), known;
+  known = {reinterpret_cast<PyTypeObject*>(tensor.release()),
+           reinterpret_cast<PyTypeObject*>(parameter.release())};
+  return known;
+}
+
+class Walk {
+ public:
+  explicit Walk(std::vector<Parameter>& out) : out_(out) {}
+
+  // In the order of named_parameters(). False: not a module as we know them, or an exception.
+  bool visit(PyObject* module, const std::string& prefix) {
+    if (!modules_.insert(module).second) return true;
+    const Ref own(PyObject_GetAttr(module, names().parameters));
+    const Ref children(own ? PyObject_GetAttr(module, names().modules) : nullptr);
+    if (!children) return PyErr_Clear(), false;
+    if (!PyDict_Check(own.get()) || !PyDict_Check(children.get())) return false;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(own.get(), &at, &key, &value)) {
+      if (value == Py_None || !tensors_.insert(value).second) continue;
+      std::string name = prefix;
+      if (!append(name, key)) return false;
+      out_.push_back({std::move(name), Ref(Py_NewRef(value))});
+    }
+    at = 0;
+    while (PyDict_Next(children.get(), &at, &key, &value)) {
+      if (value == Py_None) continue;
+      std::string below = prefix;
+      if (!append(below, key)) return false;
+      constexpr std::string_view kWrapper = "_fsdp_wrapped_module";  // no name of the program's
+      if (std::string_view(below).substr(prefix.size()) == kWrapper) {
+        below.resize(prefix.size());
+      } else {
+        below += '.';
+      }
+      if (!visit(value, below)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool append(std::string& name, PyObject* key) {
+    if (!PyUnicode_Check(key)) return false;
+    if (with_utf8(key, [&](std::string_view text) { name += text; })) return true;
+    return PyErr_Clear(), false;
+  }
+
+  std::vector<Parameter>& out_;
+  std::unordered_set<PyObject*> modules_, tensors_;
+};
+
+bool list_pairs(const std::string& prefix, PyObject* pairs, std::vector<Parameter>& out) {
+  const Ref iterator(PyObject_GetIter(pairs));
+  if (!iterator) return false;
+  while (true) {
+    const Ref pair(PyIter_Next(iterator.get()));
+    if (!pair) return PyErr_Occurred() == nullptr;
+    PyObject *name = nullptr, *tensor = nullptr;
+    if (!PyTuple_Check(pair.get())) {
+      PyErr_SetString(PyExc_TypeError, "pairs of a name and a tensor are needed");
+      return false;
+    }
+    if (!PyArg_ParseTuple(pair.get(), "UO", &name, &tensor)) return false;
+    std::string full = prefix;
+    if (!with_utf8(name, [&](std::string_view text) { full += text; })) return false;
+    out.push_back({std::move(full), Ref(Py_NewRef(tensor))});
+  }
+}
+
+}  // namespace
+
+bool list_parameters(const std::string& prefix, PyObject* source, std::vector<Parameter>& out) {
+  if (PyList_Check(source)) return list_pairs(prefix, source, out);
+  const std::size_t before = out.size();
+  if (Walk(out).visit(source, prefix)) return true;
+  out.resize(before);
+  const Ref pairs(PyObject_CallMethod(source, "named_parameters", nullptr));
+  return pairs && list_pairs(prefix, pairs.get(), out);
+}
+
+void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const PyObject*>* only,
+                    PyObject* skip) {
+  std::size_t kept = 0;
+  for (Parameter& parameter : all) {
+    if (only != nullptr && !only->contains(parameter.tensor.get())) continue;
+    if (PySet_GET_SIZE(skip) != 0) {
+      const Ref name(PyUnicode_FromStringAndSize(
+          parameter.name.data(), static_cast<Py_ssize_t>(parameter.name.size())));
+      const int found = name ? PySet_Contains(skip, name.get()) : -1;
+      if (found < 0) PyErr_Clear();
+      if (found > 0) continue;
+    }
+    Ref gradient(PyObject_GetAttr(parameter.tensor.get(), names().grad));
+    if (!gradient) PyErr_Clear();
+    if (!gradient || gradient.get() == Py_None) continue;
+    parameter.tensor = std::move(gradient);
+    if (&all[kept] != &parameter) all[kept] = std::move(parameter);
+    ++kept;
+  }
+  all.resize(kept);
+}
+
+bool is_tensor(PyObject* object) {
+  const Classes& known = classes();
+  return known.tensor != nullptr && PyObject_TypeCheck(object, known.tensor);
+}
+
+bool is_subclass_of_tensor(PyObject* object) {
+  const Classes& known = classes();
+  const PyTypeObject* type = Py_TYPE(object);
+  return known.tensor != nullptr && type != known.tensor && type != known.parameter &&
+         PyObject_TypeCheck(object, known.tensor);
+}
+
+}  // namespace sonde::native

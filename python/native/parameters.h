@@ -1,0 +1,31 @@
+// The parameters of a model by name, as named_parameters() gives them, without its cost.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+struct Parameter {
+  std::string name;
+  Ref tensor;
+};
+
+// Appends those of `source`: a torch module, each parameter once, or a list of pairs (name, tensor).
+// False with an exception set.
+bool list_parameters(const std::string& prefix, PyObject* source, std::vector<Parameter>& out);
+
+// Puts the gradients in the place of their parameters. Only of those in `only` (nullptr: of all),
+// without those whose names are in the set `skip`; who has none is left out. Never raises.
+void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const PyObject*>* only,
+                    PyObject* skip);
+
+// A tensor of torch, of whatever class.
+bool is_tensor(PyObject* object);
+// Of a class other than Tensor and Parameter: it may be anything.
+bool is_subclass_of_tensor(PyObject* object);
+
+}  // namespace sonde::native

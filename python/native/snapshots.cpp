@@ -1,0 +1,310 @@
+// A model's tensors, from the objects that hold them to a capture: listed and read with the GIL,
+// measured without it.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/record/journal.h"
+#include "engine/session/engine.h"
+#include "engine/snapshot/blob_copy.h"
+#include "engine/snapshot/capture.h"
+#include "engine/snapshot/join.h"
+#include "engine/snapshot/statistics.h"
+#include "python/native/attrs.h"
+#include "python/native/blobs.h"
+#include "python/native/module.h"
+#include "python/native/parameters.h"
+#include "python/native/tensors.h"
+
+namespace nb = nanobind;
+
+namespace sonde::native {
+
+namespace {
+
+// A capture that has still to be told which epoch it belongs to.
+struct Captured {
+  snapshot::Capture capture;
+  std::unique_ptr<snapshot::BlobSource> blob;
+  std::vector<std::string> names;  // of the parameters
+};
+
+struct Read {
+  TensorReader reader;
+  Ref value;  // what is read; the tensor itself, or what was made of it
+  bool whole = true;  // what is read is all of the tensor, as it is
+};
+
+using Catalogue = snapshot::Catalogue;
+
+class Capturing {
+ public:
+  Capturing(std::vector<Parameter> parameters, bool gradients)
+      : parameters_(std::move(parameters)),
+        reads_(std::make_unique<Read[]>(parameters_.size())),
+        catalogue_(std::make_shared<Catalogue>(parameters_.size())),
+        statistics_(parameters_.size()) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      (*catalogue_)[i].name = parameters_[i].name + (gradients ? ".grad" : "");
+    }
+    capture_.kind = gradients ? snapshot::Kind::kGradients : snapshot::Kind::kWeights;
+  }
+
+  // `resolve` is asked about tensors that are not plain memory.
+  void read(nb::handle resolve);
+  void measure(unsigned threads);
+  // `fallback` measures what lies on other devices.
+  void measure_elsewhere(nb::handle fallback);
+  // A copy of what can be had of the tensors, for a file.
+  void copy();
+  Captured finish();
+
+ private:
+  void read_value(std::size_t i, PyObject* value, bool again);
+  void take_resolved(std::size_t i, nb::handle resolved);
+  void describe(std::size_t i);
+
+  std::vector<Parameter> parameters_;
+  std::unique_ptr<Read[]> reads_;
+  std::shared_ptr<Catalogue> catalogue_;
+  std::vector<std::optional<snapshot::Statistics>> statistics_;
+  std::vector<std::size_t> unresolved_, elsewhere_;
+  snapshot::Capture capture_;
+  std::unique_ptr<snapshot::BlobSource> blob_;
+};
+
+void Capturing::describe(std::size_t i) {
+  snapshot::Entry& entry = (*catalogue_)[i];
+  const TensorReader& reader = reads_[i].reader;
+  entry.dtype = reader.dtype();
+  entry.shape.assign(reader.shape().begin(), reader.shape().end());
+}
+
+void Capturing::read_value(std::size_t i, PyObject* value, bool again) {
+  Read& read = reads_[i];
+  read.value = Ref(Py_NewRef(value));
+  switch (read.reader.read(value)) {
+    case Readable::kYes:
+      break;
+    case Readable::kElsewhere:
+      if (again || is_tensor(value)) {
+        elsewhere_.push_back(i);
+        break;
+      }
+      [[fallthrough]];
+    default:
+      if (!again) unresolved_.push_back(i);
+  }
+  if (!again) describe(i);
+}
+
+// (what to measure or None, attributes, dtype, shape)
+void Capturing::take_resolved(std::size_t i, nb::handle resolved) {
+  const auto parts = nb::cast<nb::tuple>(resolved);
+  snapshot::Entry& entry = (*catalogue_)[i];
+  base::JsonWriter attrs;
+  encode_members(attrs, parts[1].ptr());
+  entry.attrs = attrs.str();
+  entry.dtype = nb::cast<std::string>(parts[2]);
+  entry.shape = nb::cast<std::vector<std::int64_t>>(parts[3]);
+  if (parts[0].is_none()) {
+    reads_[i].reader.clear();
+    return;
+  }
+  read_value(i, parts[0].ptr(), true);
+  const TensorReader& reader = reads_[i].reader;
+  reads_[i].whole = reader.dtype() == entry.dtype &&
+                    std::ranges::equal(reader.shape(), entry.shape);
+  if (reader.readable() == Readable::kYes || reader.readable() == Readable::kElsewhere) return;
+  if (!entry.attrs.empty()) entry.attrs += ',';
+  entry.attrs += std::string("\"unavailable\":\"") + readable_text(reader.readable()) + '"';
+}
+
+void Capturing::read(nb::handle resolve) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    PyObject* tensor = parameters_[i].tensor.get();
+    if (is_subclass_of_tensor(tensor)) {
+      unresolved_.push_back(i);
+    } else {
+      read_value(i, tensor, false);
+    }
+  }
+  if (unresolved_.empty()) return;
+  nb::list tensors;
+  for (const std::size_t i : unresolved_) tensors.append(nb::handle(parameters_[i].tensor.get()));
+  const nb::list answers = nb::cast<nb::list>(resolve(tensors));
+  if (answers.size() != unresolved_.size()) throw nb::value_error("one answer for each tensor");
+  std::size_t next = 0;
+  for (nb::handle answer : answers) take_resolved(unresolved_[next++], answer);
+}
+
+void Capturing::measure(unsigned threads) {
+  std::vector<snapshot::Tensor> tensors;
+  std::vector<std::size_t> which;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (reads_[i].reader.readable() != Readable::kYes) continue;
+    tensors.push_back(reads_[i].reader.tensor());
+    which.push_back(i);
+  }
+  std::vector<snapshot::Statistics> found(tensors.size());
+  if (!tensors.empty()) {
+    const nb::gil_scoped_release release;
+    snapshot::measure(tensors, found, threads);
+  }
+  for (std::size_t k = 0; k < which.size(); ++k) statistics_[which[k]] = found[k];
+}
+
+// Where a pass of our own on the GPU goes. It puts a Pending into the capture, which will fill in
+// the statistics of these entries, and says true; otherwise nothing has happened.
+bool capture_cuda(std::span<const std::size_t>, const Read*, snapshot::Capture&) { return false; }
+
+snapshot::Statistics from_numbers(nb::handle numbers) {
+  const auto parts = nb::cast<nb::tuple>(numbers);
+  snapshot::Statistics out;
+  out.mean = nb::cast<double>(parts[0]);
+  out.std = nb::cast<double>(parts[1]);
+  out.min = nb::cast<double>(parts[2]);
+  out.max = nb::cast<double>(parts[3]);
+  out.norm = nb::cast<double>(parts[4]);
+  out.count = nb::cast<std::uint64_t>(parts[5]);
+  out.nan_count = nb::cast<std::uint64_t>(parts[6]);
+  out.inf_count = nb::cast<std::uint64_t>(parts[7]);
+  out.zero_count = nb::cast<std::uint64_t>(parts[8]);
+  const auto counts = nb::cast<std::vector<std::uint64_t>>(parts[9]);
+  if (counts.size() != out.counts.size()) throw nb::value_error("sixteen counts are needed");
+  std::copy(counts.begin(), counts.end(), out.counts.begin());
+  return out;
+}
+
+void Capturing::measure_elsewhere(nb::handle fallback) {
+  while (!elsewhere_.empty()) {
+    const TensorReader& first = reads_[elsewhere_.front()].reader;
+    std::vector<std::size_t> here, others;
+    for (const std::size_t i : elsewhere_) {
+      const TensorReader& reader = reads_[i].reader;
+      const bool same = reader.device_type() == first.device_type() &&
+                        reader.device_index() == first.device_index();
+      (same ? here : others).push_back(i);
+    }
+    constexpr int kCuda = 2;
+    if (first.device_type() != kCuda || !capture_cuda(here, reads_.get(), capture_)) {
+      nb::list tensors;
+      for (const std::size_t i : here) tensors.append(nb::handle(reads_[i].value.get()));
+      const nb::list numbers = nb::cast<nb::list>(fallback(tensors));
+      if (numbers.size() != here.size()) throw nb::value_error("one answer for each tensor");
+      std::size_t next = 0;
+      for (nb::handle each : numbers) statistics_[here[next++]] = from_numbers(each);
+    }
+    elsewhere_ = std::move(others);
+  }
+}
+
+void Capturing::copy() {
+  std::vector<snapshot::Tensor> tensors;
+  std::vector<snapshot::SafeTensor> described;
+  std::uint64_t bytes = 0;
+  capture_.in_blob.assign(parameters_.size(), false);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Read& read = reads_[i];
+    if (!read.whole) continue;
+    if (read.reader.readable() == Readable::kElsewhere) {
+      const Ref copied(PyObject_CallMethod(read.value.get(), "cpu", nullptr));
+      if (!copied) throw nb::python_error();
+      read.reader.read(copied.get());
+    }
+    if (read.reader.readable() != Readable::kYes) continue;
+    capture_.in_blob[i] = true;
+    tensors.push_back(read.reader.tensor());
+    described.push_back(safe_tensor(parameters_[i].name, read.reader));
+    bytes += described.back().bytes();
+  }
+  if (tensors.empty()) return;
+  const nb::gil_scoped_release release;
+  if (snapshot::BlobRoom room = session::Engine::instance().reserve_blob(bytes))
+    blob_ = snapshot::BlobCopy::take(std::move(room), std::move(described), tensors);
+}
+
+Captured Capturing::finish() {
+  const record::Header& head = record::Journal::instance().header();
+  Captured out;
+  for (Parameter& parameter : parameters_) out.names.push_back(std::move(parameter.name));
+  out.capture = std::move(capture_);
+  out.blob = std::move(blob_);
+  out.capture.ts_ns = base::to_wall_ns(head.anchor, base::monotonic_ns());
+  out.capture.catalogue = std::move(catalogue_);
+  out.capture.statistics = std::move(statistics_);
+  return out;
+}
+
+Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set skip,
+                 bool whole, unsigned threads, nb::object resolve, nb::object fallback) {
+  std::unordered_set<const PyObject*> only;
+  if (!parameters.is_none()) {
+    for (nb::handle each : nb::cast<nb::list>(parameters)) only.insert(each.ptr());
+  }
+  std::vector<Parameter> all;
+  for (nb::handle model : models) {
+    const auto pair = nb::cast<nb::tuple>(model);
+    if (!list_parameters(nb::cast<std::string>(pair[0]), pair[1].ptr(), all))
+      throw nb::python_error();
+  }
+  if (gradients) {
+    keep_gradients(all, parameters.is_none() ? nullptr : &only, skip.ptr());
+  }
+  Capturing capturing(std::move(all), gradients);
+  capturing.read(resolve);
+  capturing.measure(threads);
+  capturing.measure_elsewhere(fallback);
+  if (whole) capturing.copy();
+  return capturing.finish();
+}
+
+// submit(captured, sequence, epoch, step, mode): of one kind, each with its attributes.
+void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_t> epoch,
+            std::optional<std::int64_t> step, const std::string& mode) {
+  std::vector<snapshot::Capture> captures;
+  std::vector<std::unique_ptr<snapshot::BlobSource>> blobs;
+  for (nb::handle pair : captured) {
+    const auto parts = nb::cast<nb::tuple>(pair);
+    auto& one = nb::cast<Captured&>(parts[0]);
+    if (one.capture.size() == 0) continue;
+    base::JsonWriter members;
+    encode_members(members, parts[1].ptr());
+    one.capture.attrs = members.str();
+    captures.push_back(std::move(one.capture));
+    blobs.push_back(std::move(one.blob));
+  }
+  if (captures.empty()) return;
+  snapshot::Capture capture = snapshot::join(std::move(captures));
+  capture.span_id = base::make_id(record::Journal::instance().header().key, sequence);
+  capture.epoch = epoch.value_or(-1);
+  capture.step = step.value_or(-1);
+  capture.mode = mode;
+  const nb::gil_scoped_release release;
+  session::Engine::instance().add_capture(std::move(capture), snapshot::join(std::move(blobs)));
+}
+
+}  // namespace
+
+void add_snapshots(nb::module_& module) {
+  nb::class_<Captured>(module, "Captured", "Statistics of tensors that wait for their epoch.")
+      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.");
+  module.def("capture", &capture, nb::arg("models"), nb::arg("gradients"),
+             nb::arg("parameters").none(), nb::arg("skip"), nb::arg("whole"), nb::arg("threads"),
+             nb::arg("resolve"), nb::arg("fallback"),
+             "Statistics of the parameters of models, or of the gradients of some of them.");
+  module.def("submit", &submit, nb::arg("captured"), nb::arg("sequence"), nb::arg("epoch").none(),
+             nb::arg("step").none(), nb::arg("mode"),
+             "Hand captures of one kind, each with its attributes, to the session as part of this "
+             "epoch.");
+}
+
+}  // namespace sonde::native

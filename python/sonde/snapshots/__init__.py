@@ -1,0 +1,106 @@
+"""Snapshots: what every weight and gradient looks like at the end of every epoch.
+
+``_core`` says when (an epoch has ended, an optimizer is about to take the last step of one), reads
+and measures; here is decided which models, and what to do with tensors that are not plain memory.
+"""
+
+from __future__ import annotations
+
+from sonde import _core, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sonde.snapshots.recorder import Recorder
+
+_recorder: Recorder | None = None
+_early: list[tuple[object, str | None]] = []  # weak references: watched before profile()
+
+
+def watch(model: object, name: str | None = None) -> None:
+    """Capture the weights and gradients of this model at the end of every epoch.
+
+    Keras, transformers and Lightning tell their model by themselves, and of a plain loop that
+    trains a single one it is found. With several models each tensor's name begins with ``name``,
+    or the name of the model's class. The model is not kept alive. Without a session it is
+    remembered for the next; never raises.
+    """
+    from sonde import session
+
+    if model is None or (name is not None and not isinstance(name, str)):
+        log.warn(
+            "cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed"
+        )
+        return
+    if _recorder is not None:
+        _recorder.watch(model, name)
+    elif session.current() is None:
+        _watch_early(model, name)
+
+
+def start(mode: str, sample_rate: float, options: object, run: str) -> None:
+    """A session begins. ``run``: what its processes have in common, and other runs have not."""
+    global _recorder
+    early, _early[:] = list(_early), []
+    if mode == "off":
+        return
+    from sonde.snapshots.recorder import Recorder
+
+    _recorder = Recorder(mode, sample_rate, _threads(options), run)
+    for reference, name in early:
+        if (model := reference()) is not None:  # type: ignore[operator]
+            _recorder.watch(model, name)
+    _core.watch_epochs(_recorder.epoch_ended, _recorder.gradients_are_final)
+
+
+def finish() -> None:
+    """The session ends: epochs that are open are captured, then nothing is held any more."""
+    global _recorder
+    if _recorder is None:
+        return
+    _recorder.finish()
+    _core.watch_epochs(None, None)
+    _recorder = None
+
+
+def forget() -> None:
+    """After a fork."""
+    global _recorder
+    _early.clear()
+    if _recorder is not None:
+        _recorder = None
+        _core.watch_epochs(None, None)
+
+
+def lead(model: object) -> None:
+    """For hooks: a trainer of this model begins on this thread."""
+    if _recorder is not None:
+        _recorder.models.lead(model)
+
+
+def release(model: object) -> None:
+    """For hooks: it has ended."""
+    if _recorder is not None:
+        _recorder.models.release(model)
+
+
+def wanted() -> bool:
+    return _recorder is not None
+
+
+def _watch_early(model: object, name: str | None) -> None:
+    from sonde.snapshots.models import refer
+
+    _early[:] = [(ref, old) for ref, old in _early if ref() not in (None, model)]  # type: ignore[operator]
+    _early.append((refer(model), name))
+
+
+def _threads(options: object) -> int:
+    """``profile(config={"snapshots": {"threads": N}})``."""
+    import os
+
+    given = options.get("threads") if isinstance(options, dict) else None
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return min(given, 256)
+    return min(2, os.cpu_count() or 1)

@@ -1,0 +1,210 @@
+"""Which models are captured, and what their tensors are called.
+
+Watched are those given to ``ci.watch``; led is the one whose trainer runs on this thread. Where
+there are none of either, the one model that has been seen in training is taken.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from _weakref import ref
+
+from sonde import _core, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Reference = Callable[[], Any]
+
+LOGGER = "cirron.profiler"
+
+
+class Entry:
+    """A model, not kept alive, and its namespace."""
+
+    __slots__ = ("captured", "model", "name")
+
+    def __init__(self, model: object, name: str) -> None:
+        self.model = refer(model)
+        self.name = name
+        self.captured = False
+
+
+class Models:
+    """Of one session."""
+
+    __slots__ = ("_ended", "_led", "_names", "_said", "_several", "_watched")
+
+    def __init__(self) -> None:
+        self._watched: list[Entry] = []
+        self._led: dict[int, list[Entry]] = {}  # by thread, the innermost trainer last
+        # Whose trainers have ended inside of an epoch that is somebody else's, by thread.
+        self._ended: dict[int, list[Entry]] = {}
+        self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
+        self._several = False  # from then on names have prefixes
+        self._said = False
+
+    def watch(self, model: object, name: str | None) -> None:
+        for entry in self._watched:
+            if entry.model() is model:
+                if name is not None and name != entry.name:
+                    entry.name = self._unique(model, name)
+                return
+        self._watched = [entry for entry in self._watched if entry.model() is not None]
+        self._watched.append(Entry(model, self._unique(model, name or type(model).__name__)))
+
+    def lead(self, model: object) -> None:
+        """A trainer of this model begins on this thread."""
+        name = next((name for name, other in self._names.items() if other() is model), None)
+        entry = Entry(model, name or self._unique(model, type(model).__name__))
+        self._led.setdefault(get_ident(), []).append(entry)
+
+    def release(self, model: object) -> None:
+        """It has ended, wherever."""
+        for thread, entries in list(self._led.items()):
+            for entry in reversed(entries):
+                if entry.model() is model or entry.model() is None:
+                    entries.remove(entry)
+                    if not entry.captured:
+                        self._ended.setdefault(thread, []).append(entry)
+                    break
+            if not entries:
+                del self._led[thread]
+
+    def end_epoch(self) -> None:
+        """On this thread, whose models are then captured."""
+        for entry in self._led.get(get_ident(), [])[-1:]:
+            entry.captured = True
+        self._ended.pop(get_ident(), None)
+
+    def chosen(self) -> list[tuple[str, Any]]:
+        """Prefix of the tensors' names, and the model. A single one has its names as they are."""
+        entries = list(self._watched)
+        led = self._led.get(get_ident(), [])[-1:] or self._ended.get(get_ident(), [])
+        for entry in led:
+            if all(entry.model() is not other.model() for other in entries):
+                entries.append(entry)
+        found = [(entry.name, model) for entry in entries if (model := entry.model()) is not None]
+        if not found:
+            seen = self._seen()
+            return [] if seen is None else [("", seen)]
+        self._several = self._several or len(found) > 1
+        return [(f"{name}." if self._several else "", model) for name, model in found]
+
+    def _seen(self) -> Any:
+        seen = _core.seen_models()
+        if len(seen) == 1:
+            return seen[0]
+        # One may be the whole, and the others parts of it that were called by themselves.
+        for model in seen:
+            parts = {id(part) for part in model.modules()}
+            if all(id(other) in parts for other in seen):
+                return model
+        if not self._said:
+            self._said = True
+            names = ", ".join(type(model).__name__ for model in seen)
+            log.info(
+                LOGGER,
+                f"no snapshots: several models are trained ({names}); call ci.watch(model) for each"
+                if seen
+                else "no snapshots: no model is known; call ci.watch(model)",
+            )
+        return None
+
+    def _unique(self, model: object, name: str) -> str:
+        unique, number = name, 0
+        while unique in self._names:
+            number += 1
+            unique = f"{name}_{number}"
+        self._names[unique] = refer(model)
+        return unique
+
+
+def refer(model: object) -> Reference:
+    try:
+        return ref(model)
+    except TypeError:  # a type without weak references: held until the session ends
+        return lambda: model
+
+
+def unwrapped(model: Any) -> Any:
+    """The program's own model: below torch.compile and data parallelism, which rename tensors."""
+    while True:
+        kind = type(model)
+        if "_orig_mod" in (getattr(model, "_modules", None) or ()):
+            model = model._modules["_orig_mod"]
+        elif kind.__module__.startswith("torch.nn.parallel.") and "module" in model._modules:
+            model = model._modules["module"]
+        else:
+            return model
+
+
+def tensors_of(model: Any) -> Any:
+    """The module itself where the extension may walk it, else pairs of name and tensor."""
+    if _is_keras(model):
+        return [(name, _value(variable)) for name, variable in _keras_names(model.weights)]
+    named = getattr(model, "named_parameters", None)
+    if named is not None:
+        module = _base_module(model)
+        if module is not None and type(model).named_parameters is module.named_parameters:
+            return model
+        return [(_below_fsdp(name), tensor) for name, tensor in named()]
+    variables = getattr(model, "weights", None)
+    if variables is None:
+        variables = getattr(model, "variables", None)  # a tf.Module
+    if variables is None or callable(variables):
+        return []
+    return _unique_names(
+        (getattr(v, "path", None) or getattr(v, "name", None) or f"weight_{i}", _value(v))
+        for i, v in enumerate(variables)
+    )
+
+
+def _is_keras(model: Any) -> bool:
+    return any(base.__module__.startswith(("keras.", "tf_keras.")) for base in type(model).__mro__)
+
+
+def _keras_names(variables: Any) -> list[tuple[str, Any]]:
+    return _unique_names((getattr(v, "path", None) or v.name, v) for v in variables)
+
+
+def _value(variable: Any) -> Any:
+    value = getattr(variable, "value", variable)
+    return variable if callable(value) else value
+
+
+def _unique_names(pairs: Any) -> list[tuple[str, Any]]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        unique, number = name, 0
+        while unique in found:
+            number += 1
+            unique = f"{name}_{number}"
+        found[unique] = value
+    return list(found.items())
+
+
+def _base_module(model: Any) -> Any:
+    for base in type(model).__mro__:
+        if base.__module__ == "torch.nn.modules.module" and base.__name__ == "Module":
+            return base
+    return None
+
+
+def _below_fsdp(name: str) -> str:
+    return name.replace("_fsdp_wrapped_module.", "")
+
+
+def has_offloaded(model: Any) -> bool:
+    """accelerate keeps weights elsewhere while their layer does not run, and leaves meta tensors."""
+    modules = getattr(model, "modules", None)
+    if not callable(modules):
+        return False
+    for module in modules():
+        hook = getattr(module, "_hf_hook", None)
+        # Several on one module are one with a list.
+        if any(getattr(each, "offload", False) for each in getattr(hook, "hooks", (hook,))):
+            return True
+    return False
