@@ -29,9 +29,7 @@ def watch(model: object, name: str | None = None) -> None:
     from sonde import session
 
     if model is None or (name is not None and not isinstance(name, str)):
-        log.warn(
-            "cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed"
-        )
+        log.warn("cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed")
         return
     if _recorder is not None:
         _recorder.watch(model, name)
