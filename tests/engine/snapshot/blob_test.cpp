@@ -127,6 +127,30 @@ TEST(BlobCopy, EveryLayoutBecomesContiguous) {
   }
 }
 
+TEST(BlobCopy, ThreadsCopyTheSame) {
+  std::vector<std::uint32_t> memory(6 << 20);
+  std::iota(memory.begin(), memory.end(), 0u);
+  const std::int64_t sizes[] = {1 << 10, 1 << 10}, strides[] = {1, 1 << 10};
+  std::vector<Tensor> tensors;
+  std::vector<SafeTensor> described;
+  for (std::size_t i = 0; i < 40; ++i) {
+    tensors.push_back({memory.data() + (i % 5 << 20), Element::kUInt32, 2, sizes,
+                       i % 2 == 0 ? nullptr : strides});
+    described.push_back({"w", "U32", {sizes[0], sizes[1]}});
+  }
+  const auto bytes_of = [&](unsigned threads) {
+    const auto copy = BlobCopy::take({}, described, tensors, threads);
+    std::string all;
+    for (std::span<const std::byte> piece; copy->next(piece).ok() && !piece.empty();)
+      all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return all;
+  };
+  const std::string one = bytes_of(1);
+  EXPECT_EQ(one.size(), std::size_t{40} << 22);
+  EXPECT_EQ(std::memcmp(one.data(), memory.data(), 1 << 22), 0);
+  EXPECT_TRUE(bytes_of(3) == one);
+}
+
 TEST(BlobCopy, ForkedChildDoesNotHoldIt) {
   const std::vector<float> values(1 << 20, 1.0f);
   const auto copy = copy_of(values, "w");
