@@ -120,7 +120,6 @@ TEST(Captures, LargeModelIsManyFilesInOrder) {
       const std::string name = R"("tensor_name":"w)" + std::to_string(i) + '"';
       ASSERT_NE(all[i].find(name), std::string::npos) << i;
     }
-    EXPECT_EQ(spool.batches.size(), 10u);
     for (const auto& batch : spool.batches) EXPECT_LE(batch->snapshots.size(), 1024u);
     stop();
     EXPECT_EQ(count_in(dir.path()), 10'010u) << "written once";
