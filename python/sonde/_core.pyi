@@ -194,7 +194,7 @@ def unhook_module_calls() -> None:
     """Everything hook_module_call did is undone."""
 
 def iterate_loader(
-    original: Callable[[_T], Iterator[object]], loader: _T, length: int
+    original: Callable[[_T], Iterator[object]], loader: _T, length: Callable[[_T], int]
 ) -> Iterator[object]:
     """What original(loader) returns, with its fetches on record."""
 
