@@ -242,7 +242,7 @@ def test_a_failure_is_said_once_and_training_goes_on(spool_dir, caplog):
     loop.epoch()
     loop.epoch()
     assert records(spool_dir) == []
-    said = [record for record in caplog.records if record.name == "cirron.snapshots"]
+    said = [record for record in caplog.records if record.name == "cirron.snapshots.stats"]
     assert len(said) == 1
     assert "not today" in said[0].message
 

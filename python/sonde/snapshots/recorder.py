@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sonde.snapshots.fallback import Numbers
     from sonde.snapshots.tensors import Resolved
 
-LOGGER = "cirron.snapshots"
+LOGGER = "cirron.snapshots.stats"
 
 
 class Taken:

@@ -29,7 +29,9 @@ def resolve(tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
     try:
         return _resolve(torch, tensor, sharded, offloaded)
     except Exception as error:
-        reason: dict[str, object] = {"unavailable": f"{type(tensor).__name__}: {type(error).__name__}"}
+        reason: dict[str, object] = {
+            "unavailable": f"{type(tensor).__name__}: {type(error).__name__}"
+        }
         return None, reason, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
 
 
