@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SPOOL = (ROOT / "docs/formats/spool.md").read_text()
+SNAPSHOTS = (ROOT / "docs/formats/snapshots.md").read_text()
 JOURNAL = (ROOT / "docs/formats/journal.md").read_text()
 GUIDE = (ROOT / "docs/guide.md").read_text()
 
@@ -35,8 +36,8 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-def keys(heading: str) -> list[str]:
-    return [row[0].strip("`") for row in rows(section(SPOOL, heading))]
+def keys(heading: str, document: str = SPOOL) -> list[str]:
+    return [row[0].strip("`") for row in rows(section(document, heading))]
 
 
 def sonde(*arguments: object) -> str:
@@ -101,6 +102,48 @@ def test_every_way_a_span_is_closed_is_documented() -> None:
     body = text[text.index("closed_by_text(") :]
     written = set(re.findall(r'return "(\w+)";', body[: body.index("\n}\n")]))
     assert set(keys("## What we add to the schema")) == written
+
+
+# -- snapshots.md --------------------------------------------------------------------------------
+
+
+def test_the_example_record_has_the_documented_keys() -> None:
+    record = strict_json(code(SNAPSHOTS, "json"))
+    assert list(record) == keys("## Snapshot", SNAPSHOTS)
+    assert list(record["stats"]) == keys("## Stats", SNAPSHOTS)
+
+
+def test_the_program_of_the_example_writes_that_record_and_that_file(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    load_file = pytest.importorskip("safetensors.numpy").load_file
+    example = strict_json(code(SNAPSHOTS, "json"))
+    run_python(code(SNAPSHOTS, "python"), tmp_path)
+    batches = [strict_json(f.read_text()) for f in sorted(tmp_path.glob(".cirron/spool/*.json"))]
+    records = [record for batch in batches for record in batch["snapshots"]]
+    assert [record["tensor_name"] for record in records] == ["weight", "bias"]
+    varies = ("id", "span_id", "ts_ns", "blob_uri")
+    written = records[0]
+    assert list(written) == list(example)
+    for key in written:
+        assert written[key] == example[key] or key in varies, key
+    path = f"snapshots/{written['span_id']}/weights.safetensors"
+    assert written["blob_uri"] == f"file://{tmp_path}/.cirron/{path}"
+    assert f"snapshots/{example['span_id']}/weights.safetensors" in example["blob_uri"]
+    tensors = load_file(tmp_path / ".cirron" / path)
+    shown = [f"{name} {tensors[name].tolist()}\n" for name in sorted(tensors)]
+    assert "".join(shown) == code(SNAPSHOTS, "text")
+    (mark,) = (mark for batch in batches for mark in batch["marks"])
+    assert (mark["name"], mark["value"]) == ("first_non_finite", "weight")
+    assert mark["span_id"] == written["span_id"]
+
+
+def test_the_types_of_files_are_documented() -> None:
+    text = (ROOT / "engine/snapshot/safetensors.cpp").read_text()
+    body = text[text.index("std::string_view safe_type(") :]
+    written = set(re.findall(r'return "(\w+)";', body[: body.index("\n}\n")])) | {"C64"}
+    listed = re.search(r"Types are `([\w ]+)`", SNAPSHOTS)
+    assert listed is not None
+    assert set(listed[1].split()) == written
 
 
 # -- journal.md ----------------------------------------------------------------------------------

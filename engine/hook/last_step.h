@@ -11,8 +11,8 @@ class LastStep {
  public:
   // To be asked once for every step, before it is taken. `final`: the epoch's last batch is there.
   bool is_due(const void* optimizer, bool final) noexcept {
-    Place& place = latest_ != nullptr && latest_->optimizer == optimizer ? *latest_
-                                                                         : find(optimizer);
+    Place& place =
+        latest_ != nullptr && latest_->optimizer == optimizer ? *latest_ : find(optimizer);
     if (++place.steps == place.expected) [[unlikely]]
       return true;
     return final && place.in_final++ < kMostPerBatch;

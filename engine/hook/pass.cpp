@@ -117,8 +117,7 @@ bool Training::is_look(const Pass& pass) noexcept {
 }
 
 bool Training::is_epoch(const Pass& pass) noexcept {
-  return !is_look(pass) && !pass.nested_ &&
-         (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
+  return !is_look(pass) && !pass.nested_ && (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
 }
 
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {

@@ -111,8 +111,8 @@ class Training {
   // Called where a step ends that has GPU time, with the event that ends it.
   using StepEnd = void (*)(std::uint32_t event) noexcept;
   static void on_step_end(StepEnd callback) noexcept;
-  // Called where an epoch of ours ends, in the middle of things: it may only take note. The index is
-  // kNoIndex where there is none.
+  // Called where an epoch of ours ends, in the middle of things: it may only take note. The index
+  // is kNoIndex where there is none.
   using EpochEnd = void (*)(std::uint64_t sequence, std::int64_t index) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;
   // A session begins: everything counts from zero.
@@ -150,8 +150,8 @@ class Training {
   // To be asked once, before begin_optimizer.
   SONDE_HOT bool is_last_step(const void* optimizer) noexcept {
     if (optimizing()) return false;  // a part of another one's
-    return last_step_.is_due(optimizer, final_batch_ || final_turn_ ||
-                                            (fallback_epoch_ && ends_fallback()));
+    return last_step_.is_due(optimizer,
+                             final_batch_ || final_turn_ || (fallback_epoch_ && ends_fallback()));
   }
   std::uint64_t steps_of(const void* optimizer) const noexcept {
     return last_step_.steps(optimizer);

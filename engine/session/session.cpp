@@ -260,6 +260,7 @@ void Session::sleep(std::uint32_t seen) {
 
 void Session::finish_for_signal() {
   try {
+    if (options_.on_termination) options_.on_termination();
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick(kBlobPatienceOnSignalNs);
     Journal::instance().header().ended = 1;
@@ -304,6 +305,7 @@ void Session::grow_journal() {
 
 void Session::last_tick(std::uint64_t blob_patience_ns) {
   tick();
+  if (blobs_) blobs_->hurry();
   await_captures(std::min(blob_patience_ns, kStatisticsPatienceNs), blob_patience_ns);
   captures_.give_up();
   deliver_captures();

@@ -60,6 +60,8 @@ class BlobWriter {
   // `wake` is called on the writer's thread whenever a blob is done with.
   BlobWriter(std::string directory, BlobOptions options, std::function<void()> wake);
   ~BlobWriter();
+  // Somebody waits for what is not written yet: no more pauses.
+  void hurry() noexcept;
   // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
   void stop();
 

@@ -1,16 +1,21 @@
 #include "engine/snapshot/blob_copy.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 namespace sonde::snapshot {
 
 namespace {
 
 constexpr std::size_t kPiece = 4u << 20;
+constexpr std::size_t kWorthAThread = 32u << 20;
 
 template <std::size_t Size>
 std::byte* copy_row(const std::byte* from, std::int64_t count, std::int64_t stride,
@@ -51,6 +56,32 @@ std::byte* copy_dimension(const Tensor& tensor, std::uint32_t d, std::uint32_t l
   return out;
 }
 
+struct Place {
+  const Tensor* tensor;
+  std::byte* out;
+};
+
+void copy_all(const std::vector<Place>& places, unsigned threads) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < places.size(); i = next++)
+      copy_elements(*places[i].tensor, places[i].out);
+  };
+  // Signals are for the host's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::vector<std::thread> helpers;
+  try {
+    while (helpers.size() + 1 < threads) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // As many as there are.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+}
+
 }  // namespace
 
 std::byte* copy_elements(const Tensor& tensor, std::byte* out) {
@@ -88,7 +119,7 @@ std::byte* copy_elements(const Tensor& tensor, std::byte* out) {
 }
 
 std::unique_ptr<BlobCopy> BlobCopy::take(BlobRoom room, std::vector<SafeTensor> described,
-                                         std::span<const Tensor> tensors) {
+                                         std::span<const Tensor> tensors, unsigned threads) {
   std::unique_ptr<BlobCopy> copy(new BlobCopy);
   copy->room_ = std::move(room);
   for (const SafeTensor& tensor : described) copy->size_ += tensor.bytes();
@@ -97,14 +128,18 @@ std::unique_ptr<BlobCopy> BlobCopy::take(BlobRoom room, std::vector<SafeTensor> 
         ::mmap(nullptr, copy->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return nullptr;
     copy->data_ = static_cast<std::byte*>(data);
+    // No huge pages: where memory is in pieces, finding one stops the host for longer than it
+    // saves.
     ::madvise(data, copy->size_, MADV_DONTFORK);
-    ::madvise(data, copy->size_, MADV_HUGEPAGE);
   }
   std::byte* out = copy->data_;
+  std::vector<Place> places;
   for (const std::size_t i : file_order(described)) {
-    out = copy_elements(tensors[i], out);
+    places.push_back({&tensors[i], out});
+    out += described[i].bytes();
     copy->tensors_.push_back(std::move(described[i]));
   }
+  copy_all(places, copy->size_ < kWorthAThread ? 1 : threads);
   return copy;
 }
 

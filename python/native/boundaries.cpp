@@ -1,6 +1,9 @@
 #include "python/native/boundaries.h"
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -124,8 +127,7 @@ PyObject* epoch_over(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// Every epoch that is open, on whatever thread: the session ends.
-PyObject* end_open_epochs(PyObject*, PyObject*) {
+void tell_open_epochs() {
   record::Journal& journal = record::Journal::instance();
   std::vector<EpochEnd> open;
   for (std::uint32_t i = 0; snapshots_wanted() && i < journal.lane_count(); ++i) {
@@ -137,12 +139,34 @@ PyObject* end_open_epochs(PyObject*, PyObject*) {
       if (scope.name != detail::g_epoch_name || (flags & record::kSlotClosed) != 0 ||
           Training::is_doubtful(scope.sequence))
         continue;
-      open.push_back({scope.sequence,
-                      (flags & record::kHasIndex) != 0 ? scope.index : record::kNoIndex});
+      open.push_back(
+          {scope.sequence, (flags & record::kHasIndex) != 0 ? scope.index : record::kNoIndex});
     }
   }
   for (const EpochEnd& epoch : open) tell(epoch);
+}
+
+// Every epoch that is open, on whatever thread: the session ends.
+PyObject* end_open_epochs(PyObject*, PyObject*) {
+  tell_open_epochs();
   Py_RETURN_NONE;
+}
+
+// Told once, by the main thread between two of its instructions, or else by whoever gets the GIL.
+std::atomic<bool> g_last_told{false}, g_last_done{false};
+
+int tell_last(void*) {
+  if (g_last_told.exchange(true)) return 0;
+  const KeepError keep;
+  tell_open_epochs();
+  g_last_done.store(true);
+  return 0;
+}
+
+bool await_last(int milliseconds) {
+  for (int i = 0; i < milliseconds && !g_last_done.load(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return g_last_done.load();
 }
 
 // batch_is_last(): a trainer knows that the epoch ends with this batch.
@@ -166,7 +190,8 @@ PyObject* seen_models(PyObject*, PyObject*) {
 PyMethodDef g_functions[] = {
     {"watch_epochs", as_method(watch_epochs), METH_FASTCALL,
      "watch_epochs(on_epoch, on_gradients)\n--\n\n"
-     "on_epoch(sequence, index, step) is called where an epoch ends, on_gradients(optimizer, number, "
+     "on_epoch(sequence, index, step) is called where an epoch ends, on_gradients(optimizer, "
+     "number, "
      "step) where its gradients are final; None for both ends it."},
     {"epoch_over", epoch_over, METH_NOARGS,
      "epoch_over()\n--\n\nThe epoch that is open here has ended, although its scope stays open."},
@@ -235,6 +260,23 @@ void note_model(PyObject* module) noexcept {
     g_models.push_back(reference);
   } else {
     Py_DECREF(std::exchange(g_models[dead], reference));
+  }
+}
+
+void end_epochs_before_death() noexcept {
+  if (!snapshots_wanted()) return;
+  try {
+    constexpr int kForMainMs = 300, kForAnyMs = 2000;
+    if (Py_AddPendingCall(tell_last, nullptr) == 0 && await_last(kForMainMs)) return;
+    // The main thread sits in a long call. A thread of its own may wait for the GIL in vain.
+    std::thread([] {
+      const PyGILState_STATE state = PyGILState_Ensure();
+      tell_last(nullptr);
+      PyGILState_Release(state);
+    }).detach();
+    await_last(kForAnyMs);
+  } catch (...) {
+    // No thread to be had: the spans are written all the same.
   }
 }
 

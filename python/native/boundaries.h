@@ -41,6 +41,10 @@ void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t 
 // A model that has run in training mode.
 void note_model(PyObject* module) noexcept;
 
+// The process is about to be ended by a signal: tells the end of the open epochs. Without the GIL;
+// waits for it, but not for long.
+void end_epochs_before_death() noexcept;
+
 bool add_boundaries(PyObject* module);
 
 }  // namespace sonde::native

@@ -154,13 +154,20 @@ PyTypeObject g_iterator_type = [] {
   return type;
 }();
 
+// How many batches there are to come, as far as anybody wants to know. 0: not known.
+std::uint64_t length_of(PyObject* length, PyObject* loader) {
+  if (!snapshots_wanted()) return 0;
+  const Ref batches(PyObject_CallOneArg(length, loader));
+  const long long known = batches ? PyLong_AsLongLong(batches.get()) : -1;
+  if (known < 0) PyErr_Clear();
+  return known > 0 ? static_cast<std::uint64_t>(known) : 0;
+}
+
 // iterate_loader(original, loader, length): what original(loader) returns, with its fetches on
-// record. `length`: of the loader, in batches; 0 where it is not known.
+// record. length(loader) is its number of batches, 0 where that is not known.
 PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  const Py_ssize_t length = count == 3 ? PyLong_AsSsize_t(args[2]) : -1;
-  if (length < 0) {
-    if (PyErr_Occurred() == nullptr)
-      PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");
+  if (count != 3) {
+    PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");
     return nullptr;
   }
   const std::uint64_t now = base::monotonic_ns();
@@ -175,7 +182,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   self->loader = Py_NewRef(args[1]);
   self->weak_references = nullptr;
   self->pass = new Pass({*thread, *stack}, args[1], now);
-  self->pass->set_length(static_cast<std::uint64_t>(length));
+  self->pass->set_length(length_of(args[2], args[1]));
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
 }
@@ -183,7 +190,8 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyMethodDef g_functions[] = {
     {"iterate_loader", as_method(iterate_loader), METH_FASTCALL,
      "iterate_loader(original, loader, length)\n--\n\n"
-     "What original(loader) returns, with its fetches on record; length is 0 where it is not known."},
+     "What original(loader) returns, with its fetches on record. length(loader) is asked where "
+     "somebody wants to know how many there are."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -43,7 +43,7 @@ class Walk {
   explicit Walk(std::vector<Parameter>& out) : out_(out) {}
 
   // In the order of named_parameters(). False: not a module as we know them, or an exception.
-  bool visit(PyObject* module, const std::string& prefix) {
+  bool visit(PyObject* module, const std::string& prefix, bool sharded = false) {
     if (!modules_.insert(module).second) return true;
     const Ref own(PyObject_GetAttr(module, names().parameters));
     const Ref children(own ? PyObject_GetAttr(module, names().modules) : nullptr);
@@ -55,7 +55,8 @@ class Walk {
       if (value == Py_None || !tensors_.insert(value).second) continue;
       std::string name = prefix;
       if (!append(name, key)) return false;
-      out_.push_back({std::move(name), Ref(Py_NewRef(value))});
+      const bool flat = std::string_view(name).ends_with("_flat_param");
+      out_.push_back({std::move(name), Ref(Py_NewRef(value)), sharded || flat});
     }
     at = 0;
     while (PyDict_Next(children.get(), &at, &key, &value)) {
@@ -63,12 +64,13 @@ class Walk {
       std::string below = prefix;
       if (!append(below, key)) return false;
       constexpr std::string_view kWrapper = "_fsdp_wrapped_module";  // no name of the program's
-      if (std::string_view(below).substr(prefix.size()) == kWrapper) {
+      const bool wrapped = std::string_view(below).substr(prefix.size()) == kWrapper;
+      if (wrapped) {
         below.resize(prefix.size());
       } else {
         below += '.';
       }
-      if (!visit(value, below)) return false;
+      if (!visit(value, below, sharded || wrapped)) return false;
     }
     return true;
   }
@@ -119,8 +121,8 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
   for (Parameter& parameter : all) {
     if (only != nullptr && !only->contains(parameter.tensor.get())) continue;
     if (PySet_GET_SIZE(skip) != 0) {
-      const Ref name(PyUnicode_FromStringAndSize(
-          parameter.name.data(), static_cast<Py_ssize_t>(parameter.name.size())));
+      const Ref name(PyUnicode_FromStringAndSize(parameter.name.data(),
+                                                 static_cast<Py_ssize_t>(parameter.name.size())));
       const int found = name ? PySet_Contains(skip, name.get()) : -1;
       if (found < 0) PyErr_Clear();
       if (found > 0) continue;

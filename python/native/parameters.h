@@ -12,10 +12,11 @@ namespace sonde::native {
 struct Parameter {
   std::string name;
   Ref tensor;
+  bool sharded = false;  // by FSDP: what lies here is a part of it
 };
 
-// Appends those of `source`: a torch module, each parameter once, or a list of pairs (name, tensor).
-// False with an exception set.
+// Appends those of `source`: a torch module, each parameter once, or a list of pairs (name,
+// tensor). False with an exception set.
 bool list_parameters(const std::string& prefix, PyObject* source, std::vector<Parameter>& out);
 
 // Puts the gradients in the place of their parameters. Only of those in `only` (nullptr: of all),

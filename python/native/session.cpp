@@ -17,6 +17,7 @@
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
+#include "python/native/boundaries.h"
 #include "python/native/module.h"
 
 namespace nb = nanobind;
@@ -137,6 +138,9 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
       call_batch(callable.get(), json);
     };
   }
+  options.on_termination = [] {
+    if (!interpreter_is_ending()) end_epochs_before_death();
+  };
   session::Engine::instance().start(std::move(options));
 }
 

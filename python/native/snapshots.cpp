@@ -63,7 +63,7 @@ class Capturing {
     capture_.kind = gradients ? snapshot::Kind::kGradients : snapshot::Kind::kWeights;
   }
 
-  // `resolve` is asked about tensors that are not plain memory.
+  // `resolve` is asked about tensors that are not plain memory: (tensor, is it a part of one?).
   void read(nb::handle resolve);
   void measure(unsigned threads);
   // `fallback` measures what lies on other devices.
@@ -138,7 +138,7 @@ void Capturing::take_resolved(std::size_t i, nb::handle resolved) {
 void Capturing::read(nb::handle resolve) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     PyObject* tensor = parameters_[i].tensor.get();
-    if (is_subclass_of_tensor(tensor)) {
+    if (parameters_[i].sharded || is_subclass_of_tensor(tensor)) {
       unresolved_.push_back(i);
     } else {
       read_value(i, tensor, false);
@@ -146,7 +146,8 @@ void Capturing::read(nb::handle resolve) {
   }
   if (unresolved_.empty()) return;
   nb::list tensors;
-  for (const std::size_t i : unresolved_) tensors.append(nb::handle(parameters_[i].tensor.get()));
+  for (const std::size_t i : unresolved_)
+    tensors.append(nb::make_tuple(nb::handle(parameters_[i].tensor.get()), parameters_[i].sharded));
   const nb::list answers = nb::cast<nb::list>(resolve(tensors));
   if (answers.size() != unresolved_.size()) throw nb::value_error("one answer for each tensor");
   std::size_t next = 0;

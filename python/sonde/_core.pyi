@@ -194,7 +194,7 @@ def unhook_module_calls() -> None:
     """Everything hook_module_call did is undone."""
 
 def iterate_loader(
-    original: Callable[[_T], Iterator[object]], loader: _T, length: int
+    original: Callable[[_T], Iterator[object]], loader: _T, length: Callable[[_T], int]
 ) -> Iterator[object]:
     """What original(loader) returns, with its fetches on record."""
 
@@ -301,13 +301,13 @@ def capture(
     skip: set[str],
     whole: bool,
     threads: int,
-    resolve: Callable[[list[Any]], list[Any]],
+    resolve: Callable[[list[tuple[Any, bool]]], list[Any]],
     fallback: Callable[[list[Any]], list[Any]],
 ) -> Captured:
     """Statistics of the parameters of models, or of the gradients of some of them.
 
     ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
-    memory, ``fallback`` measures what lies on other devices.
+    memory (and whether they are parts of one), ``fallback`` measures what lies on other devices.
     """
 
 def submit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 INFO = 20
 WARNING = 30
 
@@ -18,4 +20,6 @@ def warn(logger: str, text: str) -> None:
 
 
 def info(logger: str, text: str) -> None:
-    forward(INFO, logger, text)
+    """A program that has not imported ``logging`` would not see it."""
+    if "logging" in sys.modules:
+        forward(INFO, logger, text)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import signal
 import subprocess
 import time
@@ -31,7 +30,7 @@ def write(tensors, kind="weights"):
     span = _core.write_blob(list(tensors), list(tensors.values()), kind)
     ci.shutdown()
     records = [r for r in records_in(Path(".cirron/spool")) if r["span_id"] == span]
-    return os.path.abspath(f".cirron/snapshots/{span}/{kind}.safetensors"), records
+    return Path(f".cirron/snapshots/{span}/{kind}.safetensors").resolve(), records
 
 
 def bits(tensor):

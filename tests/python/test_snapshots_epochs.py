@@ -242,6 +242,33 @@ def test_a_failure_is_said_once_and_training_goes_on(spool_dir, caplog):
     loop.epoch()
     loop.epoch()
     assert records(spool_dir) == []
-    said = [record for record in caplog.records if record.name == "cirron.snapshots"]
+    said = [record for record in caplog.records if record.name == "cirron.snapshots.stats"]
     assert len(said) == 1
     assert "not today" in said[0].message
+
+
+@pytest.mark.parametrize("doing", ["sum(range(1000))", "time.sleep(0.01)", "time.sleep(3600)"])
+def test_a_program_that_is_told_to_end(spool_dir, doing):
+    import signal
+
+    from child_process import RunningPython
+
+    ci.shutdown()
+    program = f"""
+        import time
+        import cirron as ci, torch
+        ci.profile(frameworks=["torch"], flush_interval=3600)
+        model = torch.nn.Linear(2, 1)
+        for _ in ci.epochs(range(1)):
+            model(torch.ones(2)).backward()
+            print("ready", flush=True)
+            while True:
+                {doing}
+    """
+    with RunningPython(program) as child:
+        child.wait_for()
+        child.signal(signal.SIGTERM)
+        status, _, _ = child.finish(timeout=20)
+    assert status == -signal.SIGTERM
+    (epoch,) = records(spool_dir)
+    assert list(epoch) == ["weight", "bias", "weight.grad", "bias.grad"]

@@ -233,7 +233,9 @@ def test_a_loop_inside_the_last_batch_costs_a_few_captures_only(spool_dir, monke
     from sonde import _core
 
     calls = []
-    monkeypatch.setattr(_core, "capture", lambda *a, real=_core.capture: calls.append(a) or real(*a))
+    monkeypatch.setattr(
+        _core, "capture", lambda *a, real=_core.capture: calls.append(a) or real(*a)
+    )
     loop = Loop(1)
     for _ in range(2):
         for x, y in loop.loader:
@@ -365,3 +367,18 @@ def test_weights_and_gradients_of_one_epoch_come_in_order(spool_dir):
     loop.epoch()
     (epoch,) = records(spool_dir)
     assert list(epoch) == [name.removesuffix(".grad") for name in NAMES] + NAMES
+
+
+def test_another_thread_ends_the_session(spool_dir):
+    from threading import Thread
+
+    loop = Zeroing(2)
+    batches = iter(loop.loader)
+    for x, y in (next(batches), next(batches)):
+        loop.step(x, y)
+    thread = Thread(target=ci.shutdown)
+    thread.start()
+    thread.join()
+    (epoch,) = records(spool_dir)
+    assert places(epoch) == AT_STEP
+    assert are(epoch, loop.used[-1])

@@ -235,7 +235,9 @@ def test_names_are_those_of_named_parameters(spool_dir):
             self.own = nn.Parameter(torch.ones(2))
             self.register_parameter("none", None)
             self.none_either = None
-            self.deep = nn.ModuleDict({"a b": nn.ModuleList([nn.Linear(1, 1)]), "ü": nn.Linear(1, 1)})
+            self.deep = nn.ModuleDict(
+                {"a b": nn.ModuleList([nn.Linear(1, 1)]), "ü": nn.Linear(1, 1)}
+            )
             self.register_buffer("buffer", torch.ones(3))
 
     model = Odd()

@@ -221,7 +221,13 @@ def test_the_same_numbers_as_from_the_kernels(name):
 def test_large_tensors_go_in_pieces(monkeypatch):
     monkeypatch.setattr(fallback, "CHUNK", 64)
     tensor = torch.randn(1000)
-    assert fallback.measure([tensor])[0][5:] == (1000, 0, 0, 0, _core.measure_tensors([tensor])[0]["counts"])
+    assert fallback.measure([tensor])[0][5:] == (
+        1000,
+        0,
+        0,
+        0,
+        _core.measure_tensors([tensor])[0]["counts"],
+    )
 
 
 def test_several_at_once():

@@ -73,8 +73,7 @@ def test_transformers(session, tmp_path, spool_dir, used, rows, accumulate, step
     for number, epoch in enumerate(epochs, 1):
         expected = used.steps[number * steps - 1]
         assert all(
-            same(epoch[f"{name}.grad"], value)
-            for name, value in zip(LAYER, expected, strict=True)
+            same(epoch[f"{name}.grad"], value) for name, value in zip(LAYER, expected, strict=True)
         )
     assert same(epochs[1]["layer.weight"], run.model.layer.weight)
 
@@ -188,7 +187,9 @@ def test_lightning_with_manual_optimization(fit, spool_dir):
 
     def init(self):
         pl.LightningModule.__init__(self)
-        self.net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+        self.net = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)
+        )
         self.automatic_optimization = False
 
     def training_step(self, batch, batch_idx):

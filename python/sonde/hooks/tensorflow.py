@@ -91,11 +91,12 @@ class _Optimizers:
         def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not patches.active:
                 return original(optimizer, *args, **kwargs)
-            _core.optimizer_begins(optimizer, (), {})
-            try:
-                return original(optimizer, *args, **kwargs)
-            finally:
-                _core.optimizer_ends(optimizer, (), {})
+            # What it returns ends the span when it goes, with this frame if the step raises.
+            begun = _core.optimizer_begins(optimizer, (), {})
+            result = original(optimizer, *args, **kwargs)
+            if begun is not None:
+                _core.optimizer_ends(optimizer, *begun)
+            return result
 
         return update_wrapper(apply, original)
 

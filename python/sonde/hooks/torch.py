@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from functools import update_wrapper
 
-from sonde import _core, snapshots
+from sonde import _core
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -117,7 +117,7 @@ def _explain_to_dynamo() -> None:
     def unhooked(function: object) -> bool:
         return False
 
-    def iterated(original: Callable[[Any], Any], loader: Any, length: int) -> Any:
+    def iterated(original: Callable[[Any], Any], loader: Any, length: object) -> Any:
         return original(loader)
 
     for function, traced in (
@@ -127,6 +127,10 @@ def _explain_to_dynamo() -> None:
         (_core.iterate_loader, iterated),
     ):
         substitute_in_graph(function, skip_signature_check=True)(traced)
+    # An epoch may end inside of what is compiled: the snapshot's own functions are no part of it.
+    from torch._dynamo import trace_rules
+
+    trace_rules.add("sonde.snapshots")
 
 
 def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
@@ -138,7 +142,7 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
             if not patches.active:
                 return original(self)
             _see_module_call(torch)
-            return _core.iterate_loader(original, self, _length(self) if snapshots.wanted() else 0)
+            return _core.iterate_loader(original, self, _length)
 
         return update_wrapper(__iter__, original)
 

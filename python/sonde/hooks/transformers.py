@@ -186,8 +186,8 @@ class Run:
     __slots__ = (
         "_began",
         "_epoch",
-        "_model",
         "_epoch_over",
+        "_model",
         "_next_epoch",
         "_rate_marked",
         "_stepping",

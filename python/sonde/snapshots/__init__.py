@@ -10,12 +10,13 @@ from sonde import _core, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
+    from typing import Any
 
     from sonde.snapshots.recorder import Recorder
 
 _recorder: Recorder | None = None
-_early: list[tuple[object, str | None]] = []  # weak references: watched before profile()
+_early: list[tuple[Callable[[], Any], str | None]] = []  # weakly, what was watched before profile()
 
 
 def watch(model: object, name: str | None = None) -> None:
@@ -29,7 +30,9 @@ def watch(model: object, name: str | None = None) -> None:
     from sonde import session
 
     if model is None or (name is not None and not isinstance(name, str)):
-        log.warn("cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed")
+        log.warn(
+            "cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed"
+        )
         return
     if _recorder is not None:
         _recorder.watch(model, name)
@@ -47,7 +50,7 @@ def start(mode: str, sample_rate: float, options: object, run: str) -> None:
 
     _recorder = Recorder(mode, sample_rate, _threads(options), run)
     for reference, name in early:
-        if (model := reference()) is not None:  # type: ignore[operator]
+        if (model := reference()) is not None:
             _recorder.watch(model, name)
     _core.watch_epochs(_recorder.epoch_ended, _recorder.gradients_are_final)
 
@@ -90,7 +93,7 @@ def wanted() -> bool:
 def _watch_early(model: object, name: str | None) -> None:
     from sonde.snapshots.models import refer
 
-    _early[:] = [(ref, old) for ref, old in _early if ref() not in (None, model)]  # type: ignore[operator]
+    _early[:] = [(ref, old) for ref, old in _early if ref() not in (None, model)]
     _early.append((refer(model), name))
 
 

@@ -24,22 +24,25 @@ LOGGER = "cirron.profiler"
 class Entry:
     """A model, not kept alive, and its namespace."""
 
-    __slots__ = ("model", "name")
+    __slots__ = ("captured", "model", "name")
 
     def __init__(self, model: object, name: str) -> None:
         self.model = refer(model)
         self.name = name
+        self.captured = False
 
 
 class Models:
     """Of one session."""
 
-    __slots__ = ("_led", "_names", "_said", "_several", "_watched")
+    __slots__ = ("_ended", "_led", "_names", "_said", "_several", "_watched")
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
         self._led: dict[int, list[Entry]] = {}  # by thread, the innermost trainer last
-        self._names: set[str] = set()
+        # Whose trainers have ended inside of an epoch that is somebody else's, by thread.
+        self._ended: dict[int, list[Entry]] = {}
+        self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
         self._several = False  # from then on names have prefixes
         self._said = False
 
@@ -47,15 +50,15 @@ class Models:
         for entry in self._watched:
             if entry.model() is model:
                 if name is not None and name != entry.name:
-                    entry.name = self._unique(name)
+                    entry.name = self._unique(model, name)
                 return
         self._watched = [entry for entry in self._watched if entry.model() is not None]
-        self._watched.append(Entry(model, self._unique(name or type(model).__name__)))
+        self._watched.append(Entry(model, self._unique(model, name or type(model).__name__)))
 
     def lead(self, model: object) -> None:
         """A trainer of this model begins on this thread."""
-        name = next((e.name for e in self._watched if e.model() is model), None)
-        entry = Entry(model, name or self._unique(type(model).__name__))
+        name = next((name for name, other in self._names.items() if other() is model), None)
+        entry = Entry(model, name or self._unique(model, type(model).__name__))
         self._led.setdefault(get_ident(), []).append(entry)
 
     def release(self, model: object) -> None:
@@ -64,15 +67,24 @@ class Models:
             for entry in reversed(entries):
                 if entry.model() is model or entry.model() is None:
                     entries.remove(entry)
+                    if not entry.captured:
+                        self._ended.setdefault(thread, []).append(entry)
                     break
             if not entries:
                 del self._led[thread]
 
+    def end_epoch(self) -> None:
+        """On this thread, whose models are then captured."""
+        for entry in self._led.get(get_ident(), [])[-1:]:
+            entry.captured = True
+        self._ended.pop(get_ident(), None)
+
     def chosen(self) -> list[tuple[str, Any]]:
         """Prefix of the tensors' names, and the model. A single one has its names as they are."""
         entries = list(self._watched)
-        for entry in self._led.get(get_ident(), [])[-1:]:
-            if all(entry.model() is not other.model() for other in self._watched):
+        led = self._led.get(get_ident(), [])[-1:] or self._ended.get(get_ident(), [])
+        for entry in led:
+            if all(entry.model() is not other.model() for other in entries):
                 entries.append(entry)
         found = [(entry.name, model) for entry in entries if (model := entry.model()) is not None]
         if not found:
@@ -101,12 +113,12 @@ class Models:
             )
         return None
 
-    def _unique(self, name: str) -> str:
+    def _unique(self, model: object, name: str) -> str:
         unique, number = name, 0
         while unique in self._names:
             number += 1
             unique = f"{name}_{number}"
-        self._names.add(unique)
+        self._names[unique] = refer(model)
         return unique
 
 
@@ -136,9 +148,12 @@ def tensors_of(model: Any) -> Any:
     named = getattr(model, "named_parameters", None)
     if named is not None:
         module = _base_module(model)
-        if module is not None and type(model).named_parameters is module.named_parameters:
+        if module is not None and (
+            type(model).named_parameters is module.named_parameters
+            or type(model).__name__ == "FullyShardedDataParallel"
+        ):
             return model
-        return [(_below_fsdp(name), tensor) for name, tensor in named()]
+        return list(named())
     variables = getattr(model, "weights", None)
     if variables is None:
         variables = getattr(model, "variables", None)  # a tf.Module
@@ -181,12 +196,8 @@ def _base_module(model: Any) -> Any:
     return None
 
 
-def _below_fsdp(name: str) -> str:
-    return name.replace("_fsdp_wrapped_module.", "")
-
-
 def has_offloaded(model: Any) -> bool:
-    """accelerate keeps weights elsewhere while their layer does not run, and leaves meta tensors."""
+    """accelerate keeps weights elsewhere while their layer is idle, and leaves meta tensors."""
     modules = getattr(model, "modules", None)
     if not callable(modules):
         return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sonde.snapshots.fallback import Numbers
     from sonde.snapshots.tensors import Resolved
 
-LOGGER = "cirron.snapshots"
+LOGGER = "cirron.snapshots.stats"
 
 
 class Taken:
@@ -30,7 +30,17 @@ class Taken:
 
 
 class Recorder:
-    __slots__ = ("_epochs", "_failed", "_mode", "_rate", "_run", "_taken", "_threads", "models")
+    __slots__ = (
+        "_ending",
+        "_epochs",
+        "_failed",
+        "_mode",
+        "_rate",
+        "_run",
+        "_taken",
+        "_threads",
+        "models",
+    )
 
     def __init__(self, mode: str, sample_rate: float, threads: int, run: str) -> None:
         self.models = Models()
@@ -40,6 +50,7 @@ class Recorder:
         self._run = run
         self._epochs = 0
         self._failed = False
+        self._ending = False
         self._taken: dict[int, list[Taken]] = {}  # by thread
 
     def watch(self, model: object, name: str | None) -> None:
@@ -61,6 +72,7 @@ class Recorder:
         self._safely(self._capture_gradients, optimizer, number, step)
 
     def finish(self) -> None:
+        self._ending = True
         _core.end_open_epochs()
         self._taken.clear()
 
@@ -85,9 +97,13 @@ class Recorder:
         whole = self._is_whole()
         self._epochs += 1
         taken = self._taken.pop(get_ident(), [])
+        if self._ending and not taken:  # perhaps by another thread than the one that trains
+            taken = [each for held in self._taken.values() for each in held]
+            self._taken.clear()
         if _graph_is_captured():
             return
         models = self._chosen()
+        self.models.end_epoch()
         if not models:
             return
         common = {"sampled": whole} if self._mode == "sampled" else {}
@@ -143,12 +159,12 @@ class Recorder:
             measure,
         )
 
-    def _resolve(self, tensors: list[Any]) -> list[Resolved]:
+    def _resolve(self, tensors: list[tuple[Any, bool]]) -> list[Resolved]:
         """For _core: of tensors that are not plain memory, what to measure instead."""
         from sonde.snapshots.tensors import resolve
 
         offloaded = any(has_offloaded(model) for _, model in self.models.chosen())
-        return [resolve(tensor, offloaded) for tensor in tensors]
+        return [resolve(tensor, sharded, offloaded) for tensor, sharded in tensors]
 
     def _is_whole(self) -> bool:
         """Are the tensors of the epoch under way kept as they are? The same on every rank."""

@@ -2,8 +2,8 @@
 
 | tensor | measured | attributes |
 |---|---|---|
-| DTensor (FSDP2, tensor parallel) | the local shard | ``shard``: rank, world_size, placements, global_shape |
-| a flat parameter of FSDP | as it lies here | ``shard``: rank, world_size |
+| DTensor (FSDP2) | its local shard | ``shard``: rank, world_size, placements, global_shape |
+| a parameter of FSDP 1 | as it lies here | ``shard``: rank, world_size |
 | sparse | the stored values, coalesced | ``layout``, ``stored`` |
 | quantised | its dequantised values | ``quantized``: true |
 | meta, fake, not yet initialised, offloaded | nothing | ``unavailable``: which of them |
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     Resolved = tuple[Any, dict[str, object], str, list[int]]
 
 
-def resolve(tensor: Any, offloaded: bool) -> Resolved:
+def resolve(tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
     """Never raises: one odd tensor must not cost the others their records."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(tensor, torch.Tensor):
         return _on_host(tensor)
     try:
-        return _resolve(torch, tensor, offloaded)
+        return _resolve(torch, tensor, sharded, offloaded)
     except Exception as error:
-        reason = {"unavailable": f"{type(tensor).__name__}: {type(error).__name__}"}
+        reason: dict[str, object] = {
+            "unavailable": f"{type(tensor).__name__}: {type(error).__name__}"
+        }
         return None, reason, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
 
 
-def _resolve(torch: Any, tensor: Any, offloaded: bool) -> Resolved:
+def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
     attrs: dict[str, object] = {}
     dtype = str(tensor.dtype).removeprefix("torch.")
     if _has_base(tensor, "UninitializedTensorMixin"):
@@ -41,7 +43,7 @@ def _resolve(torch: Any, tensor: Any, offloaded: bool) -> Resolved:
     value = tensor.detach()
     if _has_base(tensor, "DTensor"):
         value = _local(tensor, attrs)
-    elif _has_base(tensor, "FlatParameter"):
+    elif sharded:
         attrs["shard"] = _ranks(torch)
     shape = list(value.shape)
     if _has_base(value, "FakeTensor"):

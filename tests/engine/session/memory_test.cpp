@@ -199,6 +199,33 @@ TEST(Memory, SpanKeepsItsNewest1024PointsAndAllSummaries) {
   EXPECT_EQ(batch.marks.back().id.lo, 5000u);
 }
 
+TEST(Memory, LateMarksFindTheirSpan) {
+  Memory memory;
+  add(memory, {make_span(1), make_span(2)}, {make_mark(1, 1), make_mark(2, 1, true)});
+  memory.add_late(make_mark(3, 1));
+  memory.add_late(make_mark(4, 1, true));
+  memory.add_late(make_mark(5, 2));
+  memory.add_late(make_mark(6, 3));  // still open
+  add(memory, {make_span(3)});
+  const model::Batch batch = contents(memory);
+  std::vector<std::uint64_t> ids;
+  for (const model::Mark& mark : batch.marks) ids.push_back(mark.id.lo);
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(batch.marks[4].span_id.lo, 2u);
+}
+
+TEST(Memory, LateMarksTakeThePlaceOfTheOldest) {
+  Memory memory;
+  std::vector<model::Mark> marks;
+  for (std::uint64_t i = 1; i <= Memory::kMaxPointMarks; ++i) marks.push_back(make_mark(i, 5));
+  add(memory, {make_span(5)}, marks);
+  memory.add_late(make_mark(9999, 5));
+  const model::Batch batch = contents(memory);
+  ASSERT_EQ(batch.marks.size(), std::size_t{Memory::kMaxPointMarks});
+  EXPECT_EQ(batch.marks.front().id.lo, 2u);
+  EXPECT_EQ(batch.marks.back().id.lo, 9999u);
+}
+
 TEST(Memory, MarksOfEvictedSpansAreUsedAgain) {
   Memory memory;
   memory.set_capacity(100);

@@ -2,6 +2,7 @@
 #include "engine/snapshot/blob.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -124,6 +125,30 @@ TEST(BlobCopy, EveryLayoutBecomesContiguous) {
     got.pop_back();
     ASSERT_EQ(got, expected) << "round " << round;
   }
+}
+
+TEST(BlobCopy, ThreadsCopyTheSame) {
+  std::vector<std::uint32_t> memory(6 << 20);
+  std::iota(memory.begin(), memory.end(), 0u);
+  const std::int64_t sizes[] = {1 << 10, 1 << 10}, strides[] = {1, 1 << 10};
+  std::vector<Tensor> tensors;
+  std::vector<SafeTensor> described;
+  for (std::size_t i = 0; i < 40; ++i) {
+    tensors.push_back({memory.data() + (i % 5 << 20), Element::kUInt32, 2, sizes,
+                       i % 2 == 0 ? nullptr : strides});
+    described.push_back({"w", "U32", {sizes[0], sizes[1]}});
+  }
+  const auto bytes_of = [&](unsigned threads) {
+    const auto copy = BlobCopy::take({}, described, tensors, threads);
+    std::string all;
+    for (std::span<const std::byte> piece; copy->next(piece).ok() && !piece.empty();)
+      all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return all;
+  };
+  const std::string one = bytes_of(1);
+  EXPECT_EQ(one.size(), std::size_t{40} << 22);
+  EXPECT_EQ(std::memcmp(one.data(), memory.data(), 1 << 22), 0);
+  EXPECT_TRUE(bytes_of(3) == one);
 }
 
 TEST(BlobCopy, ForkedChildDoesNotHoldIt) {
@@ -360,6 +385,35 @@ TEST(BlobFile, OldLeftoversAreRemovedAndLiveOnesAreNot) {
   BlobFile::clean(dir.path());
   EXPECT_EQ(testing::files_in(dir.path(), ".tmp"),
             (std::vector<std::string>{dir / "locked.tmp", dir / "young.tmp"}));
+}
+
+// No /proc, so that a file without a name could not be given one.
+bool hide_proc() {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", "/proc", "tmpfs", 0, nullptr) == 0;
+}
+
+TEST(BlobFile, WhereFilesNeedANameTheyHaveATemporaryOne) {
+  const TempDir dir;
+  in_child([&] {
+    if (!hide_proc()) GTEST_SKIP() << "cannot mount here";
+    std::string path;
+    for (const char* expected : {"weights.safetensors", "weights-2.safetensors"}) {
+      BlobFile file;
+      ASSERT_TRUE(file.open(dir.path(), 3).ok());
+      ASSERT_EQ(testing::files_in(dir.path(), ".tmp").size(), 1u);
+      ASSERT_TRUE(file.append(std::as_bytes(std::span("abc", 3))).ok());
+      ASSERT_TRUE(file.publish("span", "weights", path).ok());
+      EXPECT_EQ(path, dir / "span/" + expected);
+      EXPECT_EQ(contents(path), "abc");
+    }
+    {
+      BlobFile dropped;
+      ASSERT_TRUE(dropped.open(dir.path(), 3).ok());
+    }
+    EXPECT_TRUE(testing::files_in(dir.path(), ".tmp").empty());
+  });
 }
 
 TEST(FileUri, OnlyPlainLettersStayAsTheyAre) {

@@ -1,0 +1,194 @@
+// Where epochs end, and which optimizer step is the last of one.
+#include "engine/hook/last_step.h"
+
+#include "tests/engine/hook/training_tree.h"
+
+namespace sonde::hook {
+namespace {
+
+struct Ended {
+  std::uint64_t sequence;
+  std::int64_t index;
+};
+std::vector<Ended> g_ended;
+
+class LastSteps : public TrainingTree {
+ protected:
+  void SetUp() override {
+    TrainingTree::SetUp();
+    g_ended.clear();
+    Training::on_epoch_end([](std::uint64_t sequence, std::int64_t index) noexcept {
+      g_ended.push_back({sequence, index});
+    });
+  }
+  void TearDown() override { Training::on_epoch_end(nullptr); }
+
+  static Iterator iterate(Loader& loader, std::uint64_t length) {
+    auto pass = loader.iterate();
+    pass->set_length(length);
+    return pass;
+  }
+  // Trains with one batch; was its step the last?
+  static bool step(const void* optimizer = nullptr) {
+    forward();
+    backward();
+    const bool last = Training::of(here()).is_last_step(optimizer);
+    optimize();
+    return last;
+  }
+  static std::vector<std::int64_t> indexes() {
+    std::vector<std::int64_t> found;
+    for (const Ended& each : g_ended) found.push_back(each.index);
+    return found;
+  }
+};
+
+using Indexes = std::vector<std::int64_t>;
+
+TEST_F(LastSteps, LengthOfTheLoaderTells) {
+  Loader loader;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto pass = iterate(loader, 3);
+    for (int batch = 0; batch < 3; ++batch) {
+      fetch(*pass);
+      EXPECT_EQ(step(), batch == 2);
+    }
+    EXPECT_EQ(g_ended.size(), static_cast<std::size_t>(epoch));
+    end_of(*pass);
+  }
+  EXPECT_EQ(indexes(), (Indexes{0, 1}));
+}
+
+TEST_F(LastSteps, WithoutALengthItIsTheOneOfTheEpochBefore) {
+  Loader loader;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    auto pass = loader.iterate();
+    for (int batch = 0; batch < 3; ++batch) {
+      fetch(*pass);
+      EXPECT_EQ(step(), epoch > 0 && batch == 2);
+    }
+    end_of(*pass);
+  }
+}
+
+TEST_F(LastSteps, OptimizersAreLearntByThemselves) {
+  Loader loader;
+  int often = 0, rarely = 0;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto pass = loader.iterate();
+    for (int batch = 0; batch < 4; ++batch) {
+      fetch(*pass);
+      EXPECT_EQ(step(&often), epoch > 0 && batch == 3);
+      if (batch % 2 == 0) {
+        EXPECT_EQ(step(&rarely), epoch > 0 && batch == 2);
+      }
+    }
+    end_of(*pass);
+  }
+}
+
+TEST_F(LastSteps, LoopInsideTheLastBatchIsBounded) {
+  Loader loader;
+  auto pass = iterate(loader, 1);
+  fetch(*pass);
+  int due = 0;
+  for (int i = 0; i < 100; ++i) due += step() ? 1 : 0;
+  EXPECT_EQ(due, 4);
+}
+
+TEST_F(LastSteps, ValidationIsNoEpochAndHidesNoLastBatch) {
+  Loader loader, other;
+  auto pass = iterate(loader, 2);
+  fetch(*pass);
+  EXPECT_FALSE(step());
+  fetch(*pass);
+  auto check = iterate(other, 5);
+  fetch(*check, Fetched::kItem, true);
+  forward(Mode::kEval);
+  end_of(*check);
+  EXPECT_TRUE(step());
+  end_of(*pass);
+  EXPECT_EQ(indexes(), (Indexes{0}));
+}
+
+TEST_F(LastSteps, LookIsNoEpoch) {
+  Loader loader;
+  auto look = iterate(loader, 1);
+  fetch(*look);
+  drop(std::move(look));
+  EXPECT_TRUE(g_ended.empty());
+}
+
+TEST_F(LastSteps, DroppedIteratorEndsItsEpoch) {
+  Loader loader;
+  auto pass = iterate(loader, 5);
+  fetch(*pass);
+  step();
+  EXPECT_TRUE(g_ended.empty());
+  drop(std::move(pass));
+  EXPECT_EQ(indexes(), (Indexes{0}));
+}
+
+TEST_F(LastSteps, EpochsWithoutALoaderEndByCount) {  // three steps each
+  Indexes last;
+  for (int i = 0; i < 8; ++i) {
+    if (step()) last.push_back(i);
+  }
+  // The first iteration is outside: nobody could know that it is a loop.
+  EXPECT_EQ(last, (Indexes{3, 6}));
+  EXPECT_EQ(indexes(), (Indexes{0, 1}));
+}
+
+TEST_F(LastSteps, TurnsOfTheApiTell) {
+  Training& training = Training::of(here());
+  const auto turn = [&](std::int64_t index, bool last) {
+    const auto batch = testing::open("batch");
+    training.begin_turn(index, last);
+    const bool due = step();
+    testing::close(batch);
+    return due;
+  };
+  EXPECT_FALSE(turn(0, false));
+  EXPECT_TRUE(turn(1, true));
+  EXPECT_EQ(training.step_index(), 1);
+  training.end_epoch();
+  EXPECT_FALSE(turn(0, false));
+}
+
+TEST_F(LastSteps, StepOfAnOptimizerInsideAnotherIsNone) {
+  Loader loader;
+  auto pass = iterate(loader, 1);
+  fetch(*pass);
+  Training& training = Training::of(here());
+  EXPECT_TRUE(training.is_last_step(nullptr));
+  const std::uint64_t running = training.begin_optimizer(here(), false);
+  EXPECT_FALSE(training.is_last_step(this));
+  training.end_optimizer(here(), running, true);
+}
+
+TEST_F(LastSteps, NumberOfTheStepIsThatOfTheTree) {
+  Loader loader;
+  auto pass = iterate(loader, 2);
+  fetch(*pass);
+  step();
+  fetch(*pass);
+  step();
+  EXPECT_EQ(Training::of(here()).step_index(), 1);
+  end_of(*pass);  // the fetch that finds the end had begun another
+  EXPECT_EQ(Training::of(here()).step_index(), 1);
+}
+
+TEST_F(LastSteps, OpenScopesKnowWhetherTheyAreEpochs) {
+  Loader loader;
+  auto pass = iterate(loader, 2);
+  fetch(*pass);
+  const record::Lane& stack = here().stack;
+  const std::uint64_t sequence = stack.stack[0].sequence;
+  EXPECT_TRUE(Training::is_doubtful(sequence));  // it may be a look
+  step();
+  EXPECT_FALSE(Training::is_doubtful(sequence));
+  EXPECT_FALSE(Training::is_doubtful(12345));  // somebody else's
+}
+
+}  // namespace
+}  // namespace sonde::hook
