@@ -40,7 +40,7 @@ HWY_INLINE void bin_by_comparing(const T* x, std::size_t count, const Edges<T>& 
   const hn::RebindToUnsigned<decltype(d)> unsigned_d;
   const std::size_t lanes = hn::Lanes(d);
   std::uint64_t before = count;
-  for (int group = 0; group < 15; group += 5) {
+  for (std::size_t group = 0; group < 15; group += 5) {
     const T* edge = edges.upper.data() + group;
     const auto e0 = hn::Set(d, edge[0]), e1 = hn::Set(d, edge[1]), e2 = hn::Set(d, edge[2]);
     const auto e3 = hn::Set(d, edge[3]), e4 = hn::Set(d, edge[4]);
@@ -61,9 +61,9 @@ HWY_INLINE void bin_by_comparing(const T* x, std::size_t count, const Edges<T>& 
         hn::GetLane(hn::SumOfLanes(unsigned_d, c0)), hn::GetLane(hn::SumOfLanes(unsigned_d, c1)),
         hn::GetLane(hn::SumOfLanes(unsigned_d, c2)), hn::GetLane(hn::SumOfLanes(unsigned_d, c3)),
         hn::GetLane(hn::SumOfLanes(unsigned_d, c4))};
-    for (int j = 0; j < 5; ++j) {
+    for (std::size_t j = 0; j < 5; ++j) {
       for (std::size_t k = i; k < count; ++k) reached[j] += x[k] >= edge[j];
-      out[static_cast<std::size_t>(group + j)] += before - reached[j];
+      out[group + j] += before - reached[j];
       before = reached[j];
     }
   }

@@ -3,6 +3,9 @@
 #include "engine/snapshot/kernels.h"
 
 #include <algorithm>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
 
 #define HWY_DISABLED_TARGETS HWY_SSSE3  // the plain one serves such processors
 #undef HWY_TARGET_INCLUDE
@@ -34,10 +37,11 @@ struct Usable {
     [[maybe_unused]] const bool sse4 = __builtin_cpu_supports("sse4.2") &&
                                        __builtin_cpu_supports("aes") &&
                                        __builtin_cpu_supports("pclmul");
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;  // not every compiler can name this one
+    const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
     [[maybe_unused]] const bool avx2 =
-        sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("f16c");
+        sse4 && f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     [[maybe_unused]] const bool avx3 =
         avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
@@ -73,8 +77,8 @@ void Deviations::add(const Deviations& other) noexcept {
 }
 
 std::span<const Kernels* const> usable_kernels() noexcept {
-  static const Usable usable;
-  return {usable.list.data(), usable.count};
+  static const Usable kUsable;
+  return {kUsable.list.data(), kUsable.count};
 }
 
 }  // namespace sonde::snapshot

@@ -184,6 +184,28 @@ TEST_P(EachKernels, AddUpDeviations) {
   EXPECT_NEAR(of_doubles.squares, 4 * wanted.squares, 1e-8);
 }
 
+TEST_P(EachKernels, KeepWhatIsFinite) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (std::size_t count = 0; count < 200; ++count) {
+    std::vector<float> values = random_floats(count, 7), kept;
+    std::uint64_t wanted_nans = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i % 5 == 2) values[i] = i % 2 == 0 ? std::nanf("") : i % 3 == 0 ? inf : -inf;
+      if (count % 7 == 0) values[i] = std::nanf("");  // nothing is left
+      wanted_nans += std::isnan(values[i]);
+      if (std::isfinite(values[i])) kept.push_back(values[i]);
+    }
+    std::vector<double> doubles(values.begin(), values.end());
+    std::uint64_t nans = 0, double_nans = 10;  // counted on top
+    values.resize(kernels().keep_finite_floats(values.data(), count, nans));
+    doubles.resize(kernels().keep_finite_doubles(doubles.data(), count, double_nans));
+    ASSERT_EQ(values, kept) << count;
+    ASSERT_EQ(std::vector<float>(doubles.begin(), doubles.end()), kept) << count;
+    ASSERT_EQ(nans, wanted_nans) << count;
+    ASSERT_EQ(double_nans, wanted_nans + 10) << count;
+  }
+}
+
 float plain_half(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
   const float sign = bits >> 15 != 0 ? -1 : 1;

@@ -162,6 +162,38 @@ TEST(Statistics, DoNotDependOnTheNumberOfThreads) {
   }
 }
 
+// More than are gathered at once: rows of any length, every n-th element, of each width.
+TEST(Statistics, ManyScatteredValues) {
+  const std::vector<float> memory = many(5'000'000);
+  struct View {
+    std::int64_t sizes[2], strides[2];
+  };
+  for (const View& view : {View{{1'200'000, 1}, {2, 1}}, View{{400'000, 3}, {4, 1}},
+                           View{{300, 6000}, {8000, 1}}, View{{300, 6000}, {16000, 2}}}) {
+    for (const Element element : {Element::kFloat32, Element::kInt16, Element::kInt32,
+                                  Element::kUInt8, Element::kBFloat16}) {
+      const std::size_t width = element_size(element);
+      const auto* bytes = reinterpret_cast<const std::byte*>(memory.data());
+      std::vector<std::byte> together;
+      for (std::int64_t i = 0; i < view.sizes[0]; ++i)
+        for (std::int64_t j = 0; j < view.sizes[1]; ++j) {
+          const std::byte* at = bytes + (i * view.strides[0] + j * view.strides[1]) *
+                                            static_cast<std::int64_t>(width);
+          together.insert(together.end(), at, at + width);
+        }
+      const Tensor tensors[] = {{memory.data(), element, 2, view.sizes, view.strides},
+                                {together.data(), element, 2, view.sizes, nullptr}};
+      Statistics found[2];
+      measure(tensors, found, 2);
+      EXPECT_EQ(found[0].counts, found[1].counts);
+      EXPECT_EQ(found[0].nan_count, found[1].nan_count);
+      EXPECT_EQ(found[0].zero_count, found[1].zero_count);
+      EXPECT_NEAR(found[0].std, found[1].std, 1e-12 * found[1].std);
+      EXPECT_NEAR(found[0].norm, found[1].norm, 1e-12 * found[1].norm);
+    }
+  }
+}
+
 #if defined(__SSE__)
 TEST(Statistics, TheHostsRoundingToZeroChangesNothing) {
   const std::vector<float> values{1e-40F, -1e-40F, 3e-40F, 0};
