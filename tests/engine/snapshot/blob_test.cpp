@@ -329,6 +329,18 @@ TEST(BlobWriter, GivenUpOneLeavesNothing) {
   });
 }
 
+TEST(BlobWriter, OneThatNobodyCompletesIsCounted) {
+  const TempDir dir;
+  in_child([&] {
+    BlobWriter writer(dir.path(), {}, nullptr);
+    writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(1 << 30, 20'000));
+    EXPECT_EQ(writer.lost(), 1u);
+    settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")));
+    EXPECT_EQ(writer.lost(), 1u);
+    EXPECT_EQ(writer.written(), 1u);
+  });
+}
+
 TEST(BlobWriter, StopDoesNotWaitForASlowDisk) {
   const TempDir dir;
   in_child([&] {
