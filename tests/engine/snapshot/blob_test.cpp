@@ -86,7 +86,7 @@ std::unique_ptr<BlobSource> copy_of(const std::vector<float>& values, const std:
 // Waits until it is done with, and completes a capture with it.
 Capture settled(std::unique_ptr<Pending> blob) {
   Capture capture;
-  for (int i = 0; i < 20'000 && !blob->ready(); ++i) ::usleep(1000);
+  for (int i = 0; i < 90'000 && !blob->ready(); ++i) ::usleep(1000);
   EXPECT_TRUE(blob->ready());
   blob->complete(capture, false);
   return capture;
@@ -204,10 +204,10 @@ TEST(BlobWriter, MuchIsSaidWithBytesAndParameters) {
   in_child([&] {
     listen();
     BlobWriter writer(dir.path(), {}, nullptr);
-    settled(writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(99'999'999)));
+    writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(99'999'999));
     EXPECT_TRUE(spoken().empty());
     for (int i = 0; i < 2; ++i)
-      settled(writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(100'000'000)));
+      writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(100'000'000));
     ASSERT_EQ(spoken().size(), 1u);
     EXPECT_TRUE(said("weights takes 100,000,000 bytes (100,000,000 parameters)")) << spoken()[0];
   });
