@@ -110,7 +110,8 @@ def random_tensor(random: np.random.Generator, dtype: torch.dtype) -> torch.Tens
         for special in (np.nan, np.inf, -np.inf, 0.0, -0.0):
             tensor = torch.where(torch.rand(tensor.shape) < 0.05, special, tensor)
     if dtype.is_floating_point and dtype.itemsize >= 4 and random.random() < 0.2:
-        tensor = tensor * 2.0 ** float(random.integers(-120, 120) * (8 if dtype.itemsize == 8 else 1))
+        exponent = random.integers(-120, 120) * (8 if dtype.itemsize == 8 else 1)
+        tensor = tensor * 2.0 ** float(exponent)
     if not dtype.is_floating_point and not dtype.is_complex:
         tensor = tensor.clamp(0 if dtype == torch.uint8 else -120, 120)
     tensor = tensor.cuda().to(dtype)
@@ -412,9 +413,8 @@ def table() -> list[tuple[str, ...]]:
     del model
     copied = copy_bandwidth()
     shapes = seven_billion()
-    model = Tensors(
-        [torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_(0, 0.02) for shape in shapes]
-    )
+    empty = (torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in shapes)
+    model = Tensors([tensor.normal_(0, 0.02) for tensor in empty])
     size = sum(parameter.nbytes for parameter in model.parameters())
     gpu, host = snapshot_seconds(model, 20)
     share = 2 * size / gpu / copied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cirron as ci
 import pytest
 from sonde import _core
 from sonde.snapshots.cuda import nvrtc_paths
@@ -35,3 +36,15 @@ def test_a_gpu_that_is_too_old_is_refused(nvrtc):
 
 def test_without_a_driver_there_is_a_reason(nvrtc):
     assert _core.prepare_cuda(0) == "no CUDA driver in this process"
+
+
+def test_a_torch_that_knows_cuda_is_hooked(monkeypatch, tmp_path):
+    """This torch has no CUDA: it only says so."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    told = []
+    monkeypatch.setattr(_core, "want_cuda", told.append)
+    profiler = ci.profile(path=str(tmp_path), frameworks=["torch"])
+    assert [hook.active for hook in profiler.hook_handles] == [True]
+    ci.shutdown()
+    assert told == [nvrtc_paths(), None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from functools import update_wrapper
 
-from sonde import _core
+from sonde import _core, snapshots
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
