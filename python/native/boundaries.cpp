@@ -61,11 +61,28 @@ std::int64_t current_step() {
   return stack != nullptr ? Training::of({*thread, *stack}).step_index() : -1;
 }
 
-// The callbacks do not raise; if one does all the same, training does not hear of it.
+int raise_now(void* exception) {
+  const Ref value(static_cast<PyObject*>(exception));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.get())), value.get());
+  return -1;
+}
+
+// Ctrl-C and what signal handlers of the program raise hit whatever Python code runs just then. If
+// that is ours the program hears of it all the same, as soon as it runs again.
+void pass_on() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  if (value != nullptr && Py_AddPendingCall(raise_now, value) != 0) Py_DECREF(value);
+}
+
+// The callbacks see to what goes wrong in them.
 void call(PyObject* callback, PyObject* first, PyObject* second, PyObject* third) {
   const Ref held(Py_NewRef(callback));  // it may take itself away
   const Ref done(PyObject_CallFunctionObjArgs(held.get(), first, second, third, nullptr));
-  if (!done) PyErr_WriteUnraisable(held.get());
+  if (!done) pass_on();
 }
 
 void tell(const EpochEnd& epoch) {

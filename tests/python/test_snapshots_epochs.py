@@ -272,3 +272,24 @@ def test_a_program_that_is_told_to_end(spool_dir, doing):
     assert status == -signal.SIGTERM
     (epoch,) = records(spool_dir)
     assert list(epoch) == ["weight", "bias", "weight.grad", "bias.grad"]
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_a_signal_that_hits_a_snapshot_reaches_the_program(spool_dir, raised):
+    class Hit(torch.nn.Linear):
+        def named_parameters(self, *args, **kwargs):
+            raise raised
+
+    model = Hit(1, 1)
+    ci.watch(model)
+    went_on = []
+
+    def run():
+        with ci.scope("epoch"):
+            pass
+        for i in range(100_000):
+            went_on.append(i)
+
+    with pytest.raises(raised):
+        run()
+    assert len(went_on) < 100_000
