@@ -136,7 +136,9 @@ class PendingBlob : public Pending {
  public:
   PendingBlob(std::shared_ptr<BlobJob> job, std::shared_ptr<BlobWriter::State> writer)
       : job_(std::move(job)), writer_(std::move(writer)) {}
-  ~PendingBlob() override { give_up(); }
+  ~PendingBlob() override {
+    if (give_up()) writer_->lost.fetch_add(1);  // its capture went away, and nobody completed it
+  }
 
   bool ready() noexcept override { return job_->state.load() != BlobJob::State::kWaiting; }
 

@@ -150,13 +150,13 @@ def test_a_full_disk(tmp_path):
     point = tmp_path / "tiny"
     point.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(point)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(point)], capture_output=True
     )
     if done.returncode != 0:
         pytest.skip(f"cannot mount a tmpfs here: {done.stderr!r}")
     try:
         handle = ci.profile(path=point / "out", flush_interval=3600)
-        _core.write_blob(["large"], [torch.ones(10_000_000)], "weights")
+        _core.write_blob(["large"], [torch.ones(50_000_000)], "weights")
         span = _core.write_blob(["small"], [torch.ones(10)], "weights")
         ci.shutdown()
         assert [r["mode"] for r in records_in(point / "out/spool")] in (
