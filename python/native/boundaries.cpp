@@ -238,12 +238,6 @@ void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
   tell({sequence, index});
 }
 
-bool is_last_step(PyObject* optimizer) noexcept {
-  record::ThreadState* thread = record::this_thread();
-  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  return stack != nullptr && Training::of({*thread, *stack}).is_last_step(optimizer);
-}
-
 void take_gradients(PyObject* optimizer) noexcept {
   if (g_on_gradients == nullptr) return;
   const KeepError keep;

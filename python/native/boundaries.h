@@ -32,8 +32,7 @@ inline void tell_epoch_ends() noexcept {
     detail::tell_epoch_ends();
 }
 
-// Is the step that this optimizer is about to take likely to be the epoch's last?
-bool is_last_step(PyObject* optimizer) noexcept;
+// What this optimizer is about to use, or has used, are the last gradients of its epoch.
 void take_gradients(PyObject* optimizer) noexcept;
 // A turn of ci.batches.
 void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,

@@ -405,14 +405,20 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
     return PyErr_Clear(), Py_NewRef(Py_None);
   auto* step = reinterpret_cast<StepGuard*>(guard.get());
   step->serial = 0;
-  step->takes_gradients = snapshots_wanted() && is_last_step(args[0]);
-  if (step->takes_gradients && !closure) [[unlikely]] {
-    step->takes_gradients = false;
-    take_gradients(args[0]);
-  }
+  step->takes_gradients = false;
+  bool last = false;
   with_training([&](Training& training, Here here) {
-    step->serial = training.begin_optimizer(here, closure);
+    last = snapshots_wanted() && training.is_last_step(args[0]);
+    step->takes_gradients = last && closure;
+    if (!last || closure) [[likely]]
+      step->serial = training.begin_optimizer(here, closure);
   });
+  if (last && !closure) [[unlikely]] {
+    take_gradients(args[0]);  // before the span begins
+    with_training([&](Training& training, Here here) {
+      step->serial = training.begin_optimizer(here, false);
+    });
+  }
   if (step->serial == 0) Py_RETURN_NONE;
   return PyTuple_Pack(2, args[1], guard.get());
 }
