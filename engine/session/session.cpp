@@ -35,7 +35,8 @@ constexpr std::uint64_t kStatisticsPollNs = 5'000'000;
 constexpr std::uint64_t kStatisticsPatienceNs = 2'000'000'000;  // of a flush, and of the end
 constexpr std::uint64_t kBlobPatienceNs = 30'000'000'000;       // of the end of a session
 constexpr std::uint64_t kBlobPatienceOnSignalNs = 3'000'000'000;
-constexpr std::uint64_t kHeartbeatNs = 1'000'000'000;
+// Also how often a sign of life is given.
+constexpr std::uint64_t kCapturesTogetherNs = 250'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 
 thread_local bool t_draining = false;
@@ -198,8 +199,15 @@ snapshot::BlobRoom Session::reserve_blob(std::uint64_t bytes) {
 
 void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
   if (blob && blobs_) capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
-  // At once: the journal knows nothing of it.
-  if (captures_.add(std::move(capture))) Journal::instance().wake().raise();
+  if (!captures_.add(std::move(capture))) return;
+  // At once, since the journal knows nothing of it; but where epochs are short, several together.
+  const std::uint64_t now = base::monotonic_ns();
+  std::uint64_t last = capture_wake_ns_.load(std::memory_order_relaxed);
+  if (now - last >= kCapturesTogetherNs && capture_wake_ns_.compare_exchange_strong(last, now)) {
+    Journal::instance().wake().raise();
+  } else {
+    captures_wait_.store(true);
+  }
 }
 
 void Session::run() noexcept {
@@ -250,10 +258,10 @@ void Session::sleep(std::uint32_t seen) {
   Journal& journal = Journal::instance();
   for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
     const bool polls = captures_.awaits_statistics();
-    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kHeartbeatNs);
+    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kCapturesTogetherNs);
     if (journal.wake().wait(seen, nap)) return;
     left -= nap;
-    if (polls && captures_.look()) return;
+    if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
     journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   }
 }

@@ -81,7 +81,8 @@ class Session {
   std::uint64_t lost_pages_ = 0;
   std::int64_t last_created_ns_ = 0;
   std::int64_t clock_offset_ns_ = 0;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, captures_wait_{false};
+  std::atomic<std::uint64_t> capture_wake_ns_{0};
   std::atomic<std::uint64_t> requested_{0}, done_{0};
   base::Event done_event_;
   std::atomic<std::uint64_t> clock_steps_{0}, recovered_journals_{0}, recovered_spans_{0},

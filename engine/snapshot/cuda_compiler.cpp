@@ -7,7 +7,7 @@
 #include <mutex>
 #include <type_traits>
 
-#include "kernels_source.h"  // made of cuda_kernels.cu and what it includes
+#include "engine/snapshot/kernels_source.h"  // made of cuda_kernels.cu and what it includes
 
 namespace sonde::snapshot {
 
