@@ -60,6 +60,7 @@ void Memory::set_capacity(std::uint32_t spans) {
   if (wanted == capacity_) return;
   model::Batch kept;
   copy_to(kept);
+  for (const model::Span& span : kept.spans) waiting_.erase(span.id);  // copied with it
   for (const auto& [span, marks] : waiting_) copy_marks(span, ClosedMarks(marks), kept);
   clear();
   capacity_ = wanted;
@@ -181,22 +182,6 @@ void Memory::add_mark(const model::Mark& mark) {
   }
 }
 
-void Memory::add_late(const model::Mark& mark) {
-  for (std::size_t i = count_; i-- > 0;) {
-    Row& span = row(first_ + i);
-    if (!(span.id == mark.span_id)) continue;
-    std::uint32_t& first = mark.summary ? span.marks.first_summary : span.marks.first_point;
-    std::uint32_t& count = mark.summary ? span.marks.summaries : span.marks.points;
-    Chain chain{first, first, count};
-    for (std::uint32_t n = 1; n < count; ++n) chain.last = mark_row(chain.last).next;
-    append(chain, mark.summary ? kMaxSummaryMarks : kMaxPointMarks, mark);
-    first = chain.first;
-    count = chain.count;
-    return;
-  }
-  add_mark(mark);
-}
-
 void Memory::release(std::uint32_t first, std::uint32_t count) {
   if (count == 0) return;
   std::uint32_t last = first;
@@ -209,6 +194,11 @@ void Memory::evict_oldest() {
   Row& oldest = row(first_);
   release(oldest.marks.first_point, oldest.marks.points);
   release(oldest.marks.first_summary, oldest.marks.summaries);
+  if (const auto late = waiting_.find(oldest.id); late != waiting_.end()) {
+    release(late->second.points.first, late->second.points.count);
+    release(late->second.summaries.first, late->second.summaries.count);
+    waiting_.erase(late);
+  }
   std::free(oldest.text);
   oldest.text = nullptr;
   ++first_;
@@ -242,24 +232,26 @@ void Memory::copy_marks(const base::Id& span, const ClosedMarks& marks, model::B
 }
 
 void Memory::copy_open_marks(const base::Id& span, model::Batch& out) const {
+  if (waiting_.empty()) return;
   if (const auto found = waiting_.find(span); found != waiting_.end())
     copy_marks(span, ClosedMarks(found->second), out);
 }
 
 std::uint32_t Memory::count_open_marks(const base::Id& span) const {
+  if (waiting_.empty()) return 0;
   const auto found = waiting_.find(span);
   return found == waiting_.end() ? 0 : found->second.count();
 }
 
 void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
   model::Batch marks;
-  copy_open_marks(span, marks);
-  for (std::size_t i = count_; i-- > 0 && marks.marks.empty();) {
+  for (std::size_t i = count_; i-- > 0;) {
     const Row& row = this->row(first_ + i);
     if (row.id != span) continue;
     copy_marks(span, row.marks, marks);
     break;
   }
+  copy_open_marks(span, marks);
   for (const model::Mark& mark : marks.marks) out.push_back(mark.id);
 }
 
@@ -281,8 +273,10 @@ void Memory::copy_to(model::Batch& out, bool with_marks) const {
     span.thread_id = row.thread_id;
     span.pid = pid_;
     span.rank = rank_;
-    span.mark_id_count = row.marks.count();
-    if (with_marks) copy_marks(row.id, row.marks, out);
+    span.mark_id_count = row.marks.count() + count_open_marks(row.id);
+    if (!with_marks) continue;
+    copy_marks(row.id, row.marks, out);
+    copy_open_marks(row.id, out);
   }
 }
 

@@ -23,15 +23,14 @@ class Memory {
 
   void set_capacity(std::uint32_t spans);
   void add(const model::Batch& batch);
-  // A mark that may come after its span was closed. Looks through everything: for rare ones.
-  void add_late(const model::Mark& mark);
   void clear();
   std::size_t size() const noexcept { return count_; }
 
   // Appends every span, oldest first, with its marks; text is copied into the batch's arena.
   // Without marks each span only says how many it has (mark_id_count).
   void copy_to(model::Batch& out, bool with_marks = true) const;
-  // Appends the marks that wait for this span, which is still open.
+  // Appends the marks that wait for this span, which is still open, or had been closed when they
+  // came.
   void copy_open_marks(const base::Id& span, model::Batch& out) const;
   std::uint32_t count_open_marks(const base::Id& span) const;
   // Ids of the marks of one span, open or closed; looks through everything.
@@ -79,7 +78,7 @@ class Memory {
   std::int32_t pid_ = 0, rank_ = 0;  // the same for all: this process, this session
   std::uint32_t free_mark_ = kNil;
   std::uint32_t fresh_mark_ = 0;
-  std::unordered_map<base::Id, Marks, base::IdHash> waiting_;  // marks whose span is still open
+  std::unordered_map<base::Id, Marks, base::IdHash> waiting_;  // marks whose span was not closed
 };
 
 }  // namespace sonde::session

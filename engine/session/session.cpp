@@ -429,7 +429,7 @@ void Session::deliver_captures() {
     if (batch_.empty()) continue;
     {
       const std::lock_guard lock(shared_.lock);
-      for (const model::Mark& mark : batch_.marks) shared_.memory.add_late(mark);
+      shared_.memory.add(batch_);  // marks only
     }
     deliver({});
   }

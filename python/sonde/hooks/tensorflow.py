@@ -319,16 +319,8 @@ class _Fit(_Run):
     def finish_epoch(self, number: int) -> None:
         """Before the callbacks hear of its end: one of them may load other weights."""
         self.finish_batches()
-        if self.scope is None or not snapshots.wanted():
-            return
-        # Keras waits for them next. A capture makes the drain thread write what is there, and a
-        # mark that comes after its span was written is not shown by trace().
-        if futures := getattr(self.callbacks, "_futures", None):
-            from concurrent.futures import wait
-
-            wait(list(futures))
-            self.write_marks()
-        _core.epoch_over()
+        if self.scope is not None and snapshots.wanted():
+            _core.epoch_over()
 
     def end_epoch(self) -> None:
         self.write_marks()

@@ -202,10 +202,10 @@ TEST(Memory, SpanKeepsItsNewest1024PointsAndAllSummaries) {
 TEST(Memory, LateMarksFindTheirSpan) {
   Memory memory;
   add(memory, {make_span(1), make_span(2)}, {make_mark(1, 1), make_mark(2, 1, true)});
-  memory.add_late(make_mark(3, 1));
-  memory.add_late(make_mark(4, 1, true));
-  memory.add_late(make_mark(5, 2));
-  memory.add_late(make_mark(6, 3));  // still open
+  add(memory, {}, {make_mark(3, 1)});
+  add(memory, {}, {make_mark(4, 1, true)});
+  add(memory, {}, {make_mark(5, 2)});
+  add(memory, {}, {make_mark(6, 3)});  // still open
   add(memory, {make_span(3)});
   const model::Batch batch = contents(memory);
   std::vector<std::uint64_t> ids;
@@ -214,16 +214,17 @@ TEST(Memory, LateMarksFindTheirSpan) {
   EXPECT_EQ(batch.marks[4].span_id.lo, 2u);
 }
 
-TEST(Memory, LateMarksTakeThePlaceOfTheOldest) {
+TEST(Memory, LateMarksGoWithTheirSpan) {
   Memory memory;
-  std::vector<model::Mark> marks;
-  for (std::uint64_t i = 1; i <= Memory::kMaxPointMarks; ++i) marks.push_back(make_mark(i, 5));
-  add(memory, {make_span(5)}, marks);
-  memory.add_late(make_mark(9999, 5));
+  memory.set_capacity(2);
+  add(memory, {make_span(1), make_span(2)});
+  add(memory, {}, {make_mark(1, 1), make_mark(2, 2)});
+  memory.set_capacity(3);  // none is lost or doubled
+  EXPECT_EQ(contents(memory).marks.size(), 2u);
+  add(memory, {make_span(3), make_span(4)});
   const model::Batch batch = contents(memory);
-  ASSERT_EQ(batch.marks.size(), std::size_t{Memory::kMaxPointMarks});
-  EXPECT_EQ(batch.marks.front().id.lo, 2u);
-  EXPECT_EQ(batch.marks.back().id.lo, 9999u);
+  ASSERT_EQ(batch.marks.size(), 1u);
+  EXPECT_EQ(batch.marks[0].id.lo, 2u);
 }
 
 TEST(Memory, MarksOfEvictedSpansAreUsedAgain) {
