@@ -22,7 +22,6 @@ bool load(CudaDriver& driver) {
   find(driver.ctx_get_current, "cuCtxGetCurrent");
   find(driver.ctx_set_current, "cuCtxSetCurrent");
   find(driver.ctx_get_device, "cuCtxGetDevice");
-  find(driver.ctx_priority_range, "cuCtxGetStreamPriorityRange");
   find(driver.device_get, "cuDeviceGet");
   find(driver.device_attribute, "cuDeviceGetAttribute");
   find(driver.primary_retain, "cuDevicePrimaryCtxRetain");
@@ -35,7 +34,6 @@ bool load(CudaDriver& driver) {
   find(driver.stream_is_capturing, "cuStreamIsCapturing");
   find(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   find(driver.mem_alloc, "cuMemAlloc_v2");
-  find(driver.mem_free, "cuMemFree_v2");
   find(driver.mem_info, "cuMemGetInfo_v2");
   find(driver.mem_alloc_async, "cuMemAllocAsync");
   find(driver.mem_free_async, "cuMemFreeAsync");

@@ -26,7 +26,6 @@ struct CudaDriver {
   CuResult (*ctx_get_current)(CuContext*);
   CuResult (*ctx_set_current)(CuContext);
   CuResult (*ctx_get_device)(CuDevice*);
-  CuResult (*ctx_priority_range)(int* least, int* greatest);
   CuResult (*device_get)(CuDevice*, int ordinal);
   CuResult (*device_attribute)(int*, int attribute, CuDevice);
   CuResult (*primary_retain)(CuContext*, CuDevice);
@@ -39,7 +38,6 @@ struct CudaDriver {
   CuResult (*stream_is_capturing)(CuStream, int*);
   CuResult (*exchange_capture_mode)(int*);
   CuResult (*mem_alloc)(CuPointer*, std::size_t);
-  CuResult (*mem_free)(CuPointer);
   CuResult (*mem_info)(std::size_t* free, std::size_t* total);
   CuResult (*mem_alloc_async)(CuPointer*, std::size_t, CuStream);
   CuResult (*mem_free_async)(CuPointer, CuStream);

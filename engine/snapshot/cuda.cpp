@@ -118,6 +118,11 @@ std::string cuda_problem(int device) {
   return found == nullptr ? "no CUDA driver in this process" : found->problem();
 }
 
+bool cuda_can_measure(const Tensor& tensor) noexcept {
+  cuda::Input input;
+  return describe(tensor, input);
+}
+
 bool cuda_stream_usable(int device, void* stream) noexcept {
   CudaDevice* found = CudaDevice::of(device);
   if (found == nullptr) return false;
@@ -153,23 +158,20 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
   try {
     std::vector<cuda::Input> inputs;
     inputs.reserve(tensors.size());
-    std::vector<std::size_t> measured;
-    measured.reserve(tensors.size());
     std::size_t tiles = 0;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const Tensor& tensor : tensors) {
       cuda::Input input{};
-      if (!describe(tensors[i], input)) continue;
+      if (!describe(tensor, input)) return false;
       input.first_tile = static_cast<unsigned>(tiles);
       tiles += static_cast<std::size_t>((input.count + cuda::kTile - 1) / cuda::kTile);
       inputs.push_back(input);
-      measured.push_back(records[i]);
     }
     if (inputs.empty()) return true;
     const Plan plan(inputs.size(), tiles);
     runs_.reserve(runs_.size() + 1);
     auto run = std::make_unique<Run>();
     run->device = gpu;
-    run->records = std::move(measured);
+    run->records = std::move(records);
     run->outputs = plan.outputs;
     run->space = gpu->take(plan.end, plan.edges);
     if (!run->space) return false;
@@ -198,7 +200,11 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
     // Also when something failed: what was begun still uses the memory.
     space.launched = driver.event_record(space.done, own) == kCuSuccess;
     driver.stream_wait_event(training, space.done, 0);
-    if (!fine || !space.launched) {
+    if (!space.launched) {
+      run->space.release();  // nobody will know when it is free again
+      return false;
+    }
+    if (!fine) {
       gpu->give(std::move(run->space));
       return false;
     }

@@ -27,6 +27,9 @@ std::string cuda_problem(int device);
 // May this stream be given something to do? Not while it is being captured into a graph.
 bool cuda_stream_usable(int device, void* stream) noexcept;
 
+// Too many dimensions that lie apart are left to somebody else.
+bool cuda_can_measure(const Tensor& tensor) noexcept;
+
 class CudaStatistics final : public Pending {
  public:
   CudaStatistics();
@@ -34,7 +37,7 @@ class CudaStatistics final : public Pending {
 
   // Measures tensors of one device, whose data are its addresses, after all that `stream` holds now
   // and before all that it gets from now on: they need not outlive this call. tensors[i] is the
-  // capture's record number records[i]. False: nothing was begun.
+  // capture's record number records[i]. Each can be measured. False: nothing was begun.
   bool begin(int device, void* stream, std::span<const Tensor> tensors,
              std::vector<std::size_t> records) noexcept;
 

@@ -42,6 +42,7 @@ bool await(CudaDevice& gpu, base::CuEvent event) {
 struct CudaCopy::Part {
   CudaDevice* gpu = nullptr;
   base::CuPointer staged = 0;
+  bool counted = false;  // among the device's staged bytes
   BlobRoom room;
   std::unique_ptr<std::byte[]> host;
   std::uint64_t bytes = 0;
@@ -53,6 +54,7 @@ struct CudaCopy::Part {
   Part(Part&& other) noexcept
       : gpu(other.gpu),
         staged(std::exchange(other.staged, 0)),
+        counted(std::exchange(other.counted, false)),
         room(std::move(other.room)),
         host(std::move(other.host)),
         bytes(other.bytes),
@@ -72,6 +74,8 @@ struct CudaCopy::Part {
       if (staged != 0) gpu->driver().mem_free_async(staged, gpu->stream());
     }
     staged = 0;
+    if (counted) gpu->staged().fetch_sub(bytes);
+    counted = false;
     host.reset();
     room = {};
   }
@@ -130,7 +134,7 @@ bool CudaCopy::gather(std::span<const Placed> tensors) {
     part.bytes = bytes;
     if (bytes != 0 && first.device >= 0) {
       part.gpu = CudaDevice::of(first.device);
-      if (part.gpu == nullptr || part.gpu->prepare(true) != CudaState::kReady) return false;
+      if (part.gpu == nullptr) return false;
       if (!stage(tensors.subspan(i, end - i), i, part) &&
           !bring(tensors.subspan(i, end - i), i, part))
         return false;
@@ -157,13 +161,20 @@ bool CudaCopy::stage(std::span<const Placed> tensors, std::size_t first, Part& p
   const CudaDriver& driver = gpu.driver();
   const CudaCalls calls(driver, gpu.context());
   std::size_t free = 0, total = 0;
-  if (driver.mem_info(&free, &total) != kCuSuccess || free < part.bytes + kSpareBytes) return false;
-  if (driver.mem_alloc_async(&part.staged, part.bytes, gpu.stream()) != kCuSuccess) {
-    part.staged = 0;
+  if (driver.mem_info(&free, &total) != kCuSuccess) return false;
+  // Of what is free without us, a quarter at most: the program's own memory grows too.
+  const std::uint64_t staged = gpu.staged().fetch_add(part.bytes);
+  part.counted = true;
+  if (free < part.bytes + kSpareBytes || (staged + part.bytes) > (free + staged) / 4) {
+    part.drop();
     return false;
   }
   std::unique_ptr<Workspace> events = gpu.take(0, 0);
-  if (!events) return false;
+  if (!events || driver.mem_alloc_async(&part.staged, part.bytes, gpu.stream()) != kCuSuccess) {
+    part.staged = 0;
+    part.drop();
+    return false;
+  }
   const auto training = static_cast<base::CuStream>(tensors.front().stream);
   bool fine = driver.event_record(events->begun, training) == kCuSuccess &&
               driver.stream_wait_event(gpu.stream(), events->begun, 0) == kCuSuccess;

@@ -21,7 +21,6 @@ namespace {
 constexpr int kMaxDevices = 64;
 constexpr unsigned kEventWithoutTime = 2, kStreamNonBlocking = 1, kHostPortable = 1;
 constexpr int kComputeMajor = 75, kComputeMinor = 76;
-constexpr std::size_t kKeptWorkspaces = 4;
 
 std::array<std::atomic<CudaDevice*>, kMaxDevices> g_devices{};
 
@@ -44,7 +43,12 @@ CudaDevice* CudaDevice::of(int ordinal) noexcept {
     return nullptr;
   static const int kRegistered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
   static_cast<void>(kRegistered);
-  auto made = std::make_unique<CudaDevice>(*driver, context, device);
+  base::CuStream stream = nullptr;
+  {
+    const CudaCalls calls(*driver, context);
+    if (driver->stream_create(&stream, kStreamNonBlocking, 0) != kCuSuccess) return nullptr;
+  }
+  auto made = std::make_unique<CudaDevice>(*driver, context, device, stream);
   CudaDevice* none = nullptr;
   if (slot.compare_exchange_strong(none, made.get())) return made.release();
   return none;
@@ -104,53 +108,43 @@ base::Status CudaDevice::load(const std::string& image) {
   find(kernels_.measure_moments, "measure_moments");
   find(kernels_.combine_moments, "combine_moments");
   find(kernels_.measure_histogram, "measure_histogram");
-  fine = fine && driver_.stream_create(&stream_, kStreamNonBlocking, 0) == kCuSuccess;
   return fine ? base::Status() : base::Status(EINVAL, "the driver does not load the kernels");
 }
 
 std::unique_ptr<Workspace> CudaDevice::take(std::size_t device_bytes,
                                             std::size_t host_bytes) noexcept {
-  std::unique_ptr<Workspace> space;
   {
     const std::lock_guard lock(lock_);
     const auto free = std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) {
-      return !idle->launched || driver_.event_query(idle->done) == kCuSuccess;
+      return idle->device_bytes >= device_bytes && idle->host_bytes >= host_bytes &&
+             (!idle->launched || driver_.event_query(idle->done) == kCuSuccess);
     });
     if (free != idle_.end()) {
-      space = std::move(*free);
+      std::unique_ptr<Workspace> space = std::move(*free);
       idle_.erase(free);
+      space->launched = false;
+      return space;
     }
   }
-  if (!space) {
-    space.reset(new (std::nothrow) Workspace);
-    if (!space || driver_.event_create(&space->begun, kEventWithoutTime) != kCuSuccess ||
-        driver_.event_create(&space->done, kEventWithoutTime) != kCuSuccess)
-      return nullptr;
-  }
-  space->launched = false;
-  if (space->device_bytes < device_bytes) {
-    if (space->device != 0) driver_.mem_free(space->device);
-    space->device = 0;
-    space->device_bytes = 0;
-    if (driver_.mem_alloc(&space->device, device_bytes) != kCuSuccess) {
-      give(std::move(space));
-      return nullptr;
-    }
-    space->device_bytes = device_bytes;
-  }
-  if (space->host_bytes < host_bytes) {
-    if (space->host != nullptr) driver_.host_free(space->host);
-    space->host = nullptr;
-    space->host_bytes = 0;
-    void* memory = nullptr;
-    if (driver_.host_alloc(&memory, host_bytes, kHostPortable) != kCuSuccess) {
-      give(std::move(space));
-      return nullptr;
-    }
-    space->host = static_cast<std::byte*>(memory);
-    space->host_bytes = host_bytes;
-  }
-  return space;
+  // One that is too small is kept for others: giving its memory back would wait for the device.
+  // With some room to grow, so that there are few of them.
+  std::unique_ptr<Workspace> space(new (std::nothrow) Workspace);
+  if (!space || driver_.event_create(&space->begun, kEventWithoutTime) != kCuSuccess ||
+      driver_.event_create(&space->done, kEventWithoutTime) != kCuSuccess)
+    return nullptr;
+  device_bytes += device_bytes / 2;
+  host_bytes += host_bytes / 2;
+  void* memory = nullptr;
+  if (device_bytes != 0 && driver_.mem_alloc(&space->device, device_bytes) != kCuSuccess)
+    return nullptr;
+  space->device_bytes = device_bytes;
+  const bool fine =
+      host_bytes == 0 || driver_.host_alloc(&memory, host_bytes, kHostPortable) == kCuSuccess;
+  space->host = static_cast<std::byte*>(memory);
+  space->host_bytes = fine ? host_bytes : 0;
+  if (fine) return space;
+  give(std::move(space));
+  return nullptr;
 }
 
 void CudaDevice::give(std::unique_ptr<Workspace> workspace) noexcept {

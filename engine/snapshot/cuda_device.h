@@ -2,6 +2,7 @@
 // taken for a pass and given back after it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -31,8 +32,9 @@ class CudaDevice {
   // child starts without.
   static CudaDevice* of(int ordinal) noexcept;
 
-  CudaDevice(const base::CudaDriver& driver, base::CuContext context, base::CuDevice device)
-      : driver_(driver), context_(context), device_(device) {}
+  CudaDevice(const base::CudaDriver& driver, base::CuContext context, base::CuDevice device,
+             base::CuStream stream)
+      : driver_(driver), context_(context), device_(device), stream_(stream) {}
 
   const base::CudaDriver& driver() const noexcept { return driver_; }
   base::CuContext context() const noexcept { return context_; }
@@ -43,9 +45,10 @@ class CudaDevice {
   struct Kernels {
     base::CuFunction measure_moments, combine_moments, measure_histogram;
   };
-  // Once prepared.
-  const Kernels& kernels() const noexcept { return kernels_; }
+  const Kernels& kernels() const noexcept { return kernels_; }  // once prepared
   base::CuStream stream() const noexcept { return stream_; }
+  // Bytes of the device that copies for blobs take at this moment.
+  std::atomic<std::uint64_t>& staged() noexcept { return staged_; }
 
   // Inside CudaCalls. Null: there is no memory.
   std::unique_ptr<Workspace> take(std::size_t device_bytes, std::size_t host_bytes) noexcept;
@@ -64,7 +67,8 @@ class CudaDevice {
   CudaState state_ = CudaState::kPreparing;
   std::string problem_;
   Kernels kernels_{};
-  base::CuStream stream_ = nullptr;
+  const base::CuStream stream_;
+  std::atomic<std::uint64_t> staged_{0};
   std::vector<std::unique_ptr<Workspace>> idle_;
 };
 

@@ -16,6 +16,7 @@
 #include "engine/session/engine.h"
 #include "engine/snapshot/blob_copy.h"
 #include "engine/snapshot/capture.h"
+#include "engine/snapshot/cuda.h"
 #include "engine/snapshot/cuda_copy.h"
 #include "engine/snapshot/join.h"
 #include "engine/snapshot/statistics.h"
@@ -74,7 +75,7 @@ class Capturing {
 
  private:
   std::optional<snapshot::Placed> place(Read& read);
-  bool measure_on_cuda(const std::vector<std::size_t>& here);
+  std::vector<std::size_t> measure_on_cuda(const std::vector<std::size_t>& here);
   void read_value(std::size_t i, PyObject* value, bool again);
   void take_resolved(std::size_t i, nb::handle resolved);
   void describe(std::size_t i);
@@ -188,16 +189,24 @@ snapshot::Statistics from_numbers(nb::handle numbers) {
   return out;
 }
 
-// By our own pass on the GPU, which will fill in the statistics; false: nothing has happened.
-bool Capturing::measure_on_cuda(const std::vector<std::size_t>& here) {
+// By our own pass on the GPU, which will fill in the statistics. Returns those that it leaves out.
+std::vector<std::size_t> Capturing::measure_on_cuda(const std::vector<std::size_t>& here) {
   const TensorReader& first = reads_[here.front()].reader;
-  if (first.device_type() != kCuda) return false;
+  if (first.device_type() != kCuda) return here;
   std::vector<snapshot::Tensor> tensors;
+  std::vector<std::size_t> which, left;
   for (const std::size_t i : here) {
-    tensors.push_back(reads_[i].reader.tensor());
-    if (tensors.back().data == nullptr && reads_[i].reader.elements() != 0) return false;
+    const TensorReader& reader = reads_[i].reader;
+    const snapshot::Tensor tensor = reader.tensor();
+    if ((tensor.data == nullptr && reader.elements() != 0) || !snapshot::cuda_can_measure(tensor)) {
+      left.push_back(i);
+    } else {
+      tensors.push_back(tensor);
+      which.push_back(i);
+    }
   }
-  return begin_cuda(first.device_index(), tensors, here, capture_);
+  if (!begin_cuda(first.device_index(), tensors, std::move(which), capture_)) return here;
+  return left;
 }
 
 void Capturing::measure_elsewhere(nb::handle fallback) {
@@ -210,7 +219,8 @@ void Capturing::measure_elsewhere(nb::handle fallback) {
                         reader.device_index() == first.device_index();
       (same ? here : others).push_back(i);
     }
-    if (!measure_on_cuda(here)) {
+    here = measure_on_cuda(here);
+    if (!here.empty()) {
       nb::list tensors;
       for (const std::size_t i : here) tensors.append(nb::handle(reads_[i].value.get()));
       const nb::list numbers = nb::cast<nb::list>(fallback(tensors));
@@ -231,7 +241,7 @@ std::optional<snapshot::Placed> Capturing::place(Read& read) {
                       current_cuda_stream(read.reader.device_index(), &placed.stream);
     // In the order in which the file has it.
     Ref plain(PyObject_CallMethod(read.value.get(), cuda ? "contiguous" : "cpu", nullptr));
-    if (!plain) throw nb::python_error();
+    if (!plain) return PyErr_Clear(), std::nullopt;  // no memory: the statistics are not concerned
     read.value = std::move(plain);
     read.reader.read(read.value.get());
     if (cuda) placed.device = read.reader.device_index();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 namespace sonde::native {
 
@@ -93,6 +94,7 @@ struct Names {
   SONDE_NAME(name);
   SONDE_NAME(layout);
   SONDE_NAME(is_cpu);
+  SONDE_NAME(detach);
   SONDE_NAME(is_cuda);
   SONDE_NAME(get_device);
   SONDE_NAME(is_meta);
@@ -242,6 +244,26 @@ Torch* torch() noexcept {
   return known;
 }
 
+bool is_plain(const Torch& torch, PyObject* object) noexcept {
+  auto* kind = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  return kind == torch.plain || kind == torch.parameter;
+}
+
+// Does it mean the negative of its memory? To ask takes torch longer than all the rest, and the
+// answer does not change: of a parameter it is asked once.
+bool is_negative(const Torch& torch, PyObject* object, const void* data) {
+  constexpr std::size_t kMany = 65536;
+  static std::unordered_map<PyObject*, const void*> positive;  // guarded by the GIL
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != torch.parameter)
+    return says_true(object, g_names->is_neg);
+  const auto known = positive.find(object);
+  if (known != positive.end() && known->second == data) return false;
+  if (says_true(object, g_names->is_neg)) return true;
+  if (positive.size() >= kMany) positive.clear();
+  positive[object] = data;
+  return false;
+}
+
 const TorchType* torch_type(Torch& torch, PyObject* dtype) {
   for (const TorchType& known : torch.types)
     if (known.dtype == dtype) return &known;
@@ -337,13 +359,12 @@ bool TensorReader::add_parts(bool complex) noexcept {
 // False: the attributes have to be asked.
 bool TensorReader::read_exchange(PyObject* object) {
   const Torch& torch = *native::torch();
-  auto* kind = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (torch.exchange == nullptr || (kind != torch.plain && kind != torch.parameter)) return false;
+  if (torch.exchange == nullptr || !is_plain(torch, object)) return false;
   DlTensor tensor{};
   if (torch.exchange->describe(object, &tensor) != 0) return PyErr_Clear(), false;
   const Type* type = find_type(tensor);
   constexpr int kDlCpu = 1;
-  if (type == nullptr || tensor.strides == nullptr || says_true(object, g_names->is_neg))
+  if (type == nullptr || tensor.strides == nullptr || is_negative(torch, object, tensor.data))
     return false;
   if (!set_rank(static_cast<std::size_t>(tensor.rank))) return false;
   std::copy_n(tensor.sizes, rank_, sizes());
@@ -354,8 +375,13 @@ bool TensorReader::read_exchange(PyObject* object) {
   element_ = type->element;
   device_type_ = tensor.device_type;
   device_index_ = tensor.device_index;
+  if (device_type_ == kDlCpu) {
+    // Shares the memory: the object itself may be given another. A device's memory is read in the
+    // order of its stream, before anybody else can get it.
+    held_ = call(object, g_names->detach);
+    if (!held_) return false;
+  }
   readable_ = device_type_ == kDlCpu ? Readable::kYes : Readable::kElsewhere;
-  held_ = Ref(Py_NewRef(object));
   return true;
 }
 
@@ -377,9 +403,9 @@ Readable TensorReader::read_torch(PyObject* object) {
   if (type->type == nullptr)
     return ask(object, names.is_quantized).get() == Py_True ? Readable::kQuantised
                                                             : Readable::kUnknown;
+  held_ = is_plain(torch, object) ? call(object, names.detach) : Ref(Py_NewRef(object));
   // A view that means the negative or conjugate of its memory: have torch write it out.
-  held_ = Ref(Py_NewRef(object));
-  if (type->type->complex && says_true(held_.get(), names.is_conj))
+  if (held_ && type->type->complex && says_true(held_.get(), names.is_conj))
     held_ = call(held_.get(), names.resolve_conj);
   if (held_ && says_true(held_.get(), names.is_neg)) held_ = call(held_.get(), names.resolve_neg);
   if (!held_) return Readable::kUnknown;

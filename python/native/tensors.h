@@ -26,8 +26,7 @@ const char* readable_text(Readable readable) noexcept;
 
 // Reads one object. It holds what keeps the memory alive until it is read again, cleared or
 // destroyed, all of which need the GIL; measuring what tensor() gives does not.
-// A thread that gives a torch tensor other memory meanwhile (`p.data = ...`) is not guarded
-// against.
+// Another thread may give a torch tensor other memory meanwhile (`p.data = ...`).
 class TensorReader {
  public:
   TensorReader() = default;

@@ -10,7 +10,7 @@ from sonde.snapshots.cuda import nvrtc_paths
 
 @pytest.fixture
 def nvrtc():
-    paths = nvrtc_paths()
+    paths = nvrtc_paths("13.0")
     assert paths, "nvidia-cuda-nvrtc is in tools/requirements-dev.txt"
     _core.want_cuda(paths)
     yield
@@ -47,4 +47,4 @@ def test_a_torch_that_knows_cuda_is_hooked(monkeypatch, tmp_path):
     profiler = ci.profile(path=str(tmp_path), frameworks=["torch"])
     assert [hook.active for hook in profiler.hook_handles] == [True]
     ci.shutdown()
-    assert told == [nvrtc_paths(), None]
+    assert told == [nvrtc_paths("13.0"), None]

@@ -3,6 +3,7 @@
 import cirron as ci
 import numpy as np
 import pytest
+from child_process import run_python
 from snapshot_records import records, same
 
 torch = pytest.importorskip("torch")
@@ -234,3 +235,27 @@ def test_several_at_once():
     found = fallback.measure([torch.ones(3), torch.zeros(2), torch.arange(5)])
     assert [each[5] for each in found] == [3, 2, 5]
     assert fallback.measure([]) == []
+
+
+SWAPPING = """
+import threading, torch
+import cirron as ci
+ci.profile(output="none", frameworks=["torch"])
+model = torch.nn.Linear(3000, 3000)
+ci.watch(model)
+over = threading.Event()
+def swap():
+    while not over.is_set():
+        model.weight.data = torch.randn(3000, 3000)  # what it had goes back to the system
+thread = threading.Thread(target=swap)
+thread.start()
+for _ in ci.epochs(range(60)):
+    pass
+over.set()
+thread.join()
+print("alive")
+"""
+
+
+def test_a_thread_gives_a_parameter_other_memory_while_it_is_measured():
+    assert run_python(SWAPPING).stdout == "alive\n"

@@ -49,7 +49,7 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     if torch.version.cuda is not None and snapshots.wanted():
         from sonde.snapshots.cuda import nvrtc_paths
 
-        _core.want_cuda(nvrtc_paths())
+        _core.want_cuda(nvrtc_paths(torch.version.cuda))
         patches.on_undo(lambda: _core.want_cuda(None))
     _hook_modules(torch, patches)
     _hook_backward(torch, patches)
