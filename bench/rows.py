@@ -348,13 +348,12 @@ def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) ->
     return found
 
 
-def weights(what: str, effort: Effort) -> dict[str, float]:
-    """Ours, on one thread and on two. As `boundary` it would be the whole way to the spool."""
-    return script(OURS, "snapshots", "measure", what, str(effort.snapshot_rounds), "2")
+def boundary(what: str, effort: Effort) -> dict[str, float]:
+    return script(OURS, "snapshots", "boundary", what, str(effort.snapshot_rounds), "1")
 
 
 def snapshot_cpu(effort: Effort) -> Measurement:
-    ours = weights("resnet50", effort)
+    ours = boundary("resnet50", effort)
     ratio = ours["snapshot"] / ours["sum"]
     found = Measurement(
         time_text(ours["snapshot"] * 1e9),
@@ -371,7 +370,8 @@ def snapshot_cpu(effort: Effort) -> Measurement:
 
 
 def snapshot_threads(effort: Effort) -> Measurement:
-    ours = weights("resnet50", effort)
+    rounds = str(effort.snapshot_rounds)
+    ours = script(OURS, "snapshots", "measure", "resnet50", rounds, "2")
     speedup = ours["one"] / ours["threads"]
     found = Measurement(
         time_text(ours["threads"] * 1e9),
@@ -383,7 +383,7 @@ def snapshot_threads(effort: Effort) -> Measurement:
 
 
 def snapshot_small(effort: Effort) -> Measurement:
-    each = weights("small", effort)["snapshot"] / 300
+    each = boundary("small", effort)["snapshot"] / 300
     found = Measurement(time_text(each * 1e9))
     found.quantities["tensor_microseconds"] = each * 1e6
     if child.have_peer():

@@ -1,8 +1,9 @@
 """What the statistics of all weights of a model cost on the CPU, beside one torch.sum of them.
 
-Rounds alternate with the sum, on one thread. `boundary` is the whole way, as a user meets it: the
-time from the end of a DataLoader to its next beginning, with a watched model. `measure` is our
-reading of the tensors and the statistics alone, on one thread and on the number given.
+`boundary` is the whole way, as a user meets it: the time from the end of a DataLoader to its next
+beginning, with a watched model, on the number of threads given; rounds alternate with the sum.
+`measure` is our reading of the tensors and the statistics alone, on one thread and on the number
+given.
 
     snapshots.py boundary|measure resnet50|small ROUNDS [THREADS]
 """
@@ -71,10 +72,10 @@ def make(name: str) -> Weights:
     return model
 
 
-def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    start = clock()
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
     work()
-    return clock() - start
+    return time.perf_counter() - start
 
 
 def records_written() -> int:
@@ -83,8 +84,8 @@ def records_written() -> int:
     return sum(file.read_text().count('"tensor_name"') for file in files)
 
 
-def boundary(model: Weights, rounds: int) -> dict[str, float]:
-    ci.profile(frameworks=["torch"])
+def boundary(model: Weights, rounds: int, threads: int) -> dict[str, float]:
+    ci.profile(frameworks=["torch"], config={"snapshots": {"threads": threads}})
     ci.watch(model)
     optimizer = NoOptimizer(model.parameters())
     loader = DataLoader([0])
@@ -105,27 +106,14 @@ def boundary(model: Weights, rounds: int) -> dict[str, float]:
 
 
 def measured(model: Weights, rounds: int, threads: int) -> dict[str, float]:
-    """`one` and `threads` are by the clock; `snapshot` and `sum`, which run on the calling thread
-    alone, are its processor time: what others do on the machine does not lengthen that.
-    """
     from sonde import _core
 
     tensors = list(model.parameters())
-
-    def alone() -> object:
-        return _core.measure_tensors(tensors, describe=False)
-
-    def together() -> object:
-        return _core.measure_tensors(tensors, threads, describe=False)
-
-    found: dict[str, list[float]] = {"sum": [], "snapshot": [], "one": [], "threads": []}
+    one, several = [], []
     for _ in range(rounds):
-        found["sum"].append(seconds(model.flat.sum, time.thread_time))
-        found["snapshot"].append(seconds(alone, time.thread_time))
-        if threads > 1:
-            found["one"].append(seconds(alone))
-            found["threads"].append(seconds(together))
-    return {name: median(times) for name, times in found.items() if times}
+        one.append(seconds(lambda: _core.measure_tensors(tensors, describe=False)))
+        several.append(seconds(lambda: _core.measure_tensors(tensors, threads, describe=False)))
+    return {"one": median(one), "threads": median(several)}
 
 
 def main() -> None:
@@ -133,11 +121,8 @@ def main() -> None:
     threads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     torch.set_num_threads(1)
     model = make(name)
-    print(
-        json.dumps(
-            boundary(model, rounds) if way == "boundary" else measured(model, rounds, threads)
-        )
-    )
+    measure = boundary if way == "boundary" else measured
+    print(json.dumps(measure(model, rounds, threads)))
 
 
 main()
