@@ -45,7 +45,7 @@ bool Captures::look() {
     complete(held, false);
     any = any || (!held.capture.pending && !held.capture.blob);
   }
-  return any || alarm_.mark_due;
+  return any || !marks_due_.empty();
 }
 
 void Captures::complete(Held& held, bool give_up) {
@@ -87,7 +87,7 @@ void Captures::close() {
 
 bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   collected_ = 0;
-  if (alarm_.mark_due) append_mark(batch);
+  append_marks(batch);
   bool more = false;
   for (Held& held : held_) {
     const Capture& capture = held.capture;
@@ -113,44 +113,56 @@ bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   return more;
 }
 
+// Once of the gradients and once of the weights: mixed precision finds its scale by gradients that
+// overflow, which shall not use up the word on weights. What belongs together is said once: weights
+// after the gradients that spoilt them, anything after weights.
 void Captures::examine(const Capture& capture) {
-  if (alarm_.seen) return;
+  const bool weights = capture.kind == snapshot::Kind::kWeights;
+  if (weights ? weights_alarmed_ : weights_alarmed_ || gradients_alarmed_) return;
   const std::size_t found = first_non_finite(capture);
   if (found == capture.size()) return;
-  alarm_.seen = alarm_.mark_due = true;
-  alarm_.tensor = (*capture.catalogue)[found].name;
-  alarm_.span_id = capture.span_id;
-  alarm_.ts_ns = capture.ts_ns;
-  alarm_.text = "[cirron] first non-finite value: ";
+  const bool said = weights && gradients_alarmed_ && alarmed_span_ == capture.span_id;
+  (weights ? weights_alarmed_ : gradients_alarmed_) = true;
+  if (said) return;
+  alarmed_span_ = capture.span_id;
+  Alarm alarm;
+  alarm.tensor = (*capture.catalogue)[found].name;
+  alarm.span_id = capture.span_id;
+  alarm.ts_ns = capture.ts_ns;
+  std::string text = "[cirron] first non-finite value: ";
   model::Span label;  // a label is one line, whatever the name holds
-  label.name = alarm_.tensor;
-  model::append_label(alarm_.text, label);
+  label.name = alarm.tensor;
+  model::append_label(text, label);
   const char* separator = " at ";
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
     if (index < 0) continue;
     const std::string number = std::to_string(index);
-    alarm_.text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
-    if (!alarm_.attrs.empty()) alarm_.attrs += ',';
-    alarm_.attrs += '"' + std::string(name) + "\":" + number;
+    text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
+    if (!alarm.attrs.empty()) alarm.attrs += ',';
+    alarm.attrs += '"' + std::string(name) + "\":" + number;
   }
+  texts_due_.push_back(std::move(text));
+  marks_due_.push_back(std::move(alarm));
 }
 
-std::string Captures::take_alarm() { return std::exchange(alarm_.text, {}); }
+std::vector<std::string> Captures::take_alarms() { return std::exchange(texts_due_, {}); }
 
-void Captures::append_mark(model::Batch& batch) {
-  alarm_.mark_due = false;
-  model::Mark& mark = batch.marks.emplace_back();
-  mark.id = base::make_id(key_, next_id_++);
-  mark.span_id = alarm_.span_id;
-  mark.name = "first_non_finite";
-  mark.type = model::ValueType::kString;
-  // As long as the value of any mark may be, cut between two code points.
-  std::size_t length = std::min<std::size_t>(alarm_.tensor.size(), 256);
-  while (length < alarm_.tensor.size() && (alarm_.tensor[length] & 0xC0) == 0x80) --length;
-  mark.text = batch.arena.copy(std::string_view(alarm_.tensor).substr(0, length));
-  mark.attrs = batch.arena.copy(alarm_.attrs);
-  mark.ts_ns = alarm_.ts_ns;
+void Captures::append_marks(model::Batch& batch) {
+  for (const Alarm& alarm : marks_due_) {
+    model::Mark& mark = batch.marks.emplace_back();
+    mark.id = base::make_id(key_, next_id_++);
+    mark.span_id = alarm.span_id;
+    mark.name = "first_non_finite";
+    mark.type = model::ValueType::kString;
+    // As long as the value of any mark may be, cut between two code points.
+    std::size_t length = std::min<std::size_t>(alarm.tensor.size(), 256);
+    while (length < alarm.tensor.size() && (alarm.tensor[length] & 0xC0) == 0x80) --length;
+    mark.text = batch.arena.copy(std::string_view(alarm.tensor).substr(0, length));
+    mark.attrs = batch.arena.copy(alarm.attrs);
+    mark.ts_ns = alarm.ts_ns;
+  }
+  marks_due_.clear();
 }
 
 }  // namespace sonde::session

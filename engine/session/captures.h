@@ -37,8 +37,8 @@ class Captures {
   bool collect(std::size_t limit, bool encode, model::Batch& batch);
   // Records that the last collect took.
   std::size_t collected() const noexcept { return collected_; }
-  // What to say about the first value of the session that is not finite; empty but for one time.
-  std::string take_alarm();
+  // What to say about the first values of the session that are not finite; mostly nothing.
+  std::vector<std::string> take_alarms();
   // Everything is complete now, whatever there is of it.
   void give_up();
   // What is still added is lost.
@@ -53,7 +53,7 @@ class Captures {
   };
   void complete(Held& held, bool give_up);
   void examine(const snapshot::Capture& capture);
-  void append_mark(model::Batch& batch);
+  void append_marks(model::Batch& batch);
 
   mutable std::mutex lock_;  // guards the next three
   std::vector<snapshot::Capture> incoming_;
@@ -68,13 +68,16 @@ class Captures {
   std::uint64_t next_id_ = 1;
   base::JsonWriter json_;
 
-  // The first value that is not finite.
+  // The first values that are not finite.
   struct Alarm {
-    bool seen = false, mark_due = false;
-    std::string text, tensor, attrs;
+    std::string tensor, attrs;
     base::Id span_id;
     std::int64_t ts_ns = 0;
-  } alarm_;
+  };
+  bool weights_alarmed_ = false, gradients_alarmed_ = false;
+  base::Id alarmed_span_;
+  std::vector<std::string> texts_due_;
+  std::vector<Alarm> marks_due_;
 };
 
 }  // namespace sonde::session

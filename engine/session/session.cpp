@@ -414,8 +414,8 @@ void Session::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns
 }
 
 void Session::deliver_captures() {
-  if (const std::string alarm = captures_.take_alarm(); !alarm.empty()) {
-    base::log_once(LogLevel::kWarning, "cirron.profiler", "first-non-finite", alarm);
+  for (const std::string& alarm : captures_.take_alarms()) {
+    base::log_once(LogLevel::kWarning, "cirron.profiler", alarm, alarm);
     if (options_.on_lines) options_.on_lines({alarm});
   }
   const bool encode = outbox_ || options_.on_batch;
