@@ -8,8 +8,8 @@
 
 #include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
-#include "python/native/cuda.h"
 #include "python/native/boundaries.h"
+#include "python/native/cuda.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -408,12 +408,16 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   step->takes_gradients = false;
   bool last = false;
   with_training([&](Training& training, Here here) {
+    if (closure) {
+      step->serial = training.begin_optimizer(here, true);
+      step->takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
+      return;
+    }
     last = snapshots_wanted() && training.is_last_step(args[0]);
-    step->takes_gradients = last && closure;
-    if (!last || closure) [[likely]]
-      step->serial = training.begin_optimizer(here, closure);
+    if (!last) [[likely]]
+      step->serial = training.begin_optimizer(here, false);
   });
-  if (last && !closure) [[unlikely]] {
+  if (last) [[unlikely]] {
     take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {
       step->serial = training.begin_optimizer(here, false);
