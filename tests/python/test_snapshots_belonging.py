@@ -6,14 +6,14 @@ from urllib.parse import unquote, urlparse
 
 import cirron as ci
 import pytest
-from snapshot_records import gradients, places, records, same, weights
+from snapshot_records import gradients, norm, places, records, same, weights
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn.functional import mse_loss  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
-from torch_loops import Loop, make_loader  # noqa: E402
+from torch_loops import Loop, make_loader, make_model  # noqa: E402
 
 NAMES = ["0.weight.grad", "0.bias.grad", "2.weight.grad", "2.bias.grad"]
 AT_STEP, AT_END = {"optimizer_step"}, {"epoch_end"}
@@ -318,3 +318,27 @@ def test_two_optimizers_of_the_same_parameters(spool_dir):
     (epoch,) = records(spool_dir)
     assert places(epoch) == AT_STEP
     assert same(epoch[NAMES[0]], used)
+
+
+# -- watching --
+
+
+class Odd(nn.Linear):
+    """Compares as an array does."""
+
+    def __eq__(self, other):
+        raise ValueError("the truth value is ambiguous")
+
+    __hash__ = nn.Linear.__hash__
+
+
+def test_a_model_is_not_compared_by_value(spool_dir):
+    ci.shutdown()
+    first, second = Odd(1, 2), Odd(1, 3)
+    for model in (first, second, first):
+        ci.watch(model)
+    ci.profile(frameworks=["torch"], flush_interval=3600)
+    with ci.scope("epoch"):
+        pass
+    (epoch,) = records(spool_dir)
+    assert len(epoch) == 4
