@@ -58,6 +58,44 @@ def blob(record):
     return safetensors.load_file(Path(unquote(urlparse(record["blob_uri"]).path)))
 
 
+# -- mixed precision with an optimizer that unscales by itself --
+
+
+def fused_epoch(model, factor, unscale=False):
+    """One epoch; the gradients as they would be without scaling."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
+    scaler = torch.amp.GradScaler("cpu")
+    for i, (x, y) in enumerate(make_loader(2)):
+        expected = torch.autograd.grad(mse_loss(model(x), y), list(model.parameters()))
+        loss = mse_loss(model(x), y) * factor(i)
+        scaler.scale(loss).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        if factor(i) == 1.0:
+            optimizer.zero_grad()
+    return expected
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_fused_optimizer_unscales_them_itself(spool_dir, unscale):
+    expected = fused_epoch(make_model(), lambda i: 1.0, unscale)
+    (epoch,) = records(spool_dir)
+    assert places(epoch) == AT_STEP
+    for name, value in zip(NAMES, expected, strict=True):
+        assert norm(epoch[name]) == pytest.approx(value.norm().item(), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_step_that_a_fused_optimizer_skips_takes_none(spool_dir, unscale):
+    fused_epoch(make_model(), lambda i: float("inf") if i == 1 else 1.0, unscale)
+    (epoch,) = records(spool_dir)
+    assert places(epoch) == AT_END
+    stats = epoch[NAMES[0]]["stats"]
+    assert stats["inf_count"] + stats["nan_count"] > 0
+
+
 # -- epochs of other lengths than expected --
 
 

@@ -159,7 +159,7 @@ class Recorder:
     def _capture_gradients(
         self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int
     ) -> None:
-        if _parameters(optimizer) is None or _graph_is_captured():
+        if _parameters(optimizer) is None or _graph_is_captured() or _is_skipped(optimizer):
             return
         models = self._chosen(stack)
         if not models:
@@ -264,6 +264,16 @@ def _pieces(optimizer: Any) -> list[list[Any]]:
     for parameter in parameters:
         pieces.setdefault(holders[id(parameter)], []).append(parameter)
     return list(pieces.values())
+
+
+def _is_skipped(optimizer: Any) -> bool:
+    """A fused optimizer finds out by itself that mixed precision skips its step.
+
+    On a GPU it is the only one to know, for asking would mean to wait.
+    """
+    found: Any = getattr(optimizer, "found_inf", None)
+    on_host = getattr(getattr(found, "device", None), "type", None) == "cpu"
+    return on_host and bool(found.item())
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:
