@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace sonde::hook {
@@ -18,9 +19,15 @@ class LastStep {
     return final && place.in_final++ < kMostPerBatch;
   }
   void end_epoch() noexcept;
+  // Called where an optimizer is met for the first time, perhaps again after an epoch without it,
+  // in the middle of things: it may only take note.
+  using Met = void (*)(const void* optimizer) noexcept;
+  static void on_met(Met callback) noexcept;
   std::uint64_t optimizers() const noexcept { return places_.size(); }
   // Of this optimizer, in this epoch.
   std::uint64_t steps(const void* optimizer) const noexcept;
+  // Of every optimizer that has taken any.
+  std::vector<std::pair<const void*, std::uint64_t>> counts() const;
 
  private:
   // Inside one last batch there may be a loop of any length.

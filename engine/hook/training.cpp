@@ -41,6 +41,14 @@ Training& Training::find(Here here) noexcept {
   return *slot;
 }
 
+const Training* Training::on(const Lane& stack) noexcept {
+  if (stack.number >= g_trainings.size()) return nullptr;
+  const Training* training = g_trainings[stack.number].get();
+  const bool current = training != nullptr && training->stack_ == &stack &&
+                       training->tenancy_ == stack.tenancy && training->of_this_session();
+  return current ? training : nullptr;
+}
+
 void Training::begin_tenancy(Here here) noexcept {
   intern_names();
   for (Pass* pass : known_) pass->training_ = nullptr;
@@ -321,8 +329,8 @@ void Training::end_epoch() noexcept {
 }
 
 void Training::report_epoch(std::uint64_t sequence, std::int64_t index) noexcept {
+  if (g_epoch_end != nullptr) g_epoch_end(*this, sequence, index);
   end_epoch();
-  if (g_epoch_end != nullptr) g_epoch_end(sequence, index);
 }
 
 bool Training::is_doubtful(std::uint64_t sequence) noexcept {

@@ -108,12 +108,16 @@ class Training {
       return *training;
     return find(here);
   }
+  // Of whatever stack, by whomever it is run; nullptr: nothing was trained on it.
+  static const Training* on(const record::Lane& stack) noexcept;
+  const record::Lane* stack() const noexcept { return stack_; }
   // Called where a step ends that has GPU time, with the event that ends it.
   using StepEnd = void (*)(std::uint32_t event) noexcept;
   static void on_step_end(StepEnd callback) noexcept;
   // Called where an epoch of ours ends, in the middle of things: it may only take note. The index
-  // is kNoIndex where there is none.
-  using EpochEnd = void (*)(std::uint64_t sequence, std::int64_t index) noexcept;
+  // is kNoIndex where there is none; the steps of the epoch are still counted.
+  using EpochEnd = void (*)(const Training& training, std::uint64_t sequence,
+                            std::int64_t index) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;
   // A session begins: everything counts from zero.
   static void begin_session(std::uint32_t steps_per_epoch) noexcept;
@@ -150,12 +154,15 @@ class Training {
   // To be asked once, before begin_optimizer.
   SONDE_HOT bool is_last_step(const void* optimizer) noexcept {
     if (optimizing()) return false;  // a part of another one's
-    return last_step_.is_due(optimizer,
-                             final_batch_ || final_turn_ || (fallback_epoch_ && ends_fallback()));
+    return last_step_.is_due(optimizer, in_final());
   }
-  std::uint64_t steps_of(const void* optimizer) const noexcept {
-    return last_step_.steps(optimizer);
+  // The same for a step with a closure, asked right behind begin_optimizer: that may have ended an
+  // epoch, to which the step does not belong.
+  bool is_last_begun(const void* optimizer) noexcept {
+    return outer_optimizers_.empty() && last_step_.is_due(optimizer, in_final());
   }
+  // How many each optimizer has taken in this epoch.
+  const LastStep& steps() const noexcept { return last_step_; }
   // A turn of ci.batches begins. `last`: there is none after it.
   void begin_turn(std::int64_t index, bool last) noexcept {
     step_index_ = index;
@@ -217,6 +224,9 @@ class Training {
   static bool is_epoch(const Pass& pass) noexcept;
   void report_epoch(std::uint64_t sequence, std::int64_t index) noexcept;
   bool ends_fallback() const noexcept;
+  bool in_final() const noexcept {
+    return final_batch_ || final_turn_ || (fallback_epoch_ && ends_fallback());
+  }
 
   bool cancel_step();
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);

@@ -26,12 +26,14 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-PyObject* g_on_epoch = nullptr;      // (sequence, index or None, step or None)
-PyObject* g_on_gradients = nullptr;  // (optimizer, number of its step, step or None)
+PyObject* g_on_epoch = nullptr;      // see watch_epochs in python/sonde/_core.pyi
+PyObject* g_on_gradients = nullptr;  // likewise
 
 struct EpochEnd {
-  std::uint64_t sequence;
-  std::int64_t index;
+  std::uint64_t sequence = 0;
+  std::int64_t index = record::kNoIndex;
+  std::uint64_t stack = 0;                                   // see stack_token
+  std::vector<std::pair<const void*, std::uint64_t>> steps;  // of each optimizer
 };
 std::vector<EpochEnd> g_due;
 
@@ -42,6 +44,56 @@ std::size_t g_told_at = 0;
 // The models that ran in training mode; weak references.
 constexpr std::size_t kMostModels = 16;
 std::vector<PyObject*> g_models;
+// The optimizers that have stepped; weak references.
+constexpr std::size_t kMostOptimizers = 64;
+std::vector<PyObject*> g_optimizers;
+
+// Takes note of an object without keeping it alive.
+void note_weakly(std::vector<PyObject*>& all, std::size_t most, PyObject* object) noexcept {
+  std::size_t dead = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    PyObject* other = PyWeakref_GetObject(all[i]);
+    if (other == object) return;
+    if (other == Py_None) dead = i;
+  }
+  if (dead == all.size() && dead == most) return;
+  const KeepError keep;
+  PyObject* reference = PyWeakref_NewRef(object, nullptr);
+  if (reference == nullptr) return PyErr_Clear();
+  if (dead == all.size()) {
+    all.push_back(reference);
+  } else {
+    Py_DECREF(std::exchange(all[dead], reference));
+  }
+}
+
+PyObject* alive(const std::vector<PyObject*>& all) {
+  Ref list(PyList_New(0));
+  for (std::size_t i = 0; list && i < all.size(); ++i) {
+    PyObject* object = PyWeakref_GetObject(all[i]);
+    if (object != nullptr && object != Py_None && PyList_Append(list.get(), object) != 0)
+      return nullptr;
+  }
+  return list.release();
+}
+
+void forget_all(std::vector<PyObject*>& all) {
+  for (PyObject* reference : all) Py_DECREF(reference);
+  all.clear();
+}
+
+void note_optimizer(const void* optimizer) noexcept {
+  // Called in the middle of a step: no finalizer may come in between.
+  const bool collecting = PyGC_Disable() != 0;
+  note_weakly(g_optimizers, kMostOptimizers,
+              const_cast<PyObject*>(static_cast<const PyObject*>(optimizer)));
+  if (collecting) PyGC_Enable();
+}
+
+// Of a thread or task. Unlike the number of a thread it is never given to another.
+std::uint64_t stack_token(const record::Lane& stack) {
+  return stack.tenancy << 24 | (stack.number & 0xFFFFFF);
+}
 
 bool first_time(std::uint64_t sequence) {
   for (const std::uint64_t told : g_told) {
@@ -79,31 +131,59 @@ void pass_on() {
 }
 
 // The callbacks see to what goes wrong in them.
-void call(PyObject* callback, PyObject* first, PyObject* second, PyObject* third) {
+template <typename... Args>
+void call(PyObject* callback, const char* format, Args... args) {
   const Ref held(Py_NewRef(callback));  // it may take itself away
-  const Ref done(PyObject_CallFunctionObjArgs(held.get(), first, second, third, nullptr));
+  const Ref done(PyObject_CallFunction(held.get(), format, args...));
   if (!done) pass_on();
+}
+
+// By id() of the optimizer.
+Ref steps_by_optimizer(const EpochEnd& epoch) {
+  Ref steps(PyDict_New());
+  for (const auto& [optimizer, count] : epoch.steps) {
+    const Ref key(PyLong_FromVoidPtr(const_cast<void*>(optimizer)));
+    const Ref value(PyLong_FromUnsignedLongLong(count));
+    if (!steps || !key || !value || PyDict_SetItem(steps.get(), key.get(), value.get()) != 0)
+      return {};
+  }
+  return steps;
 }
 
 void tell(const EpochEnd& epoch) {
   if (g_on_epoch == nullptr || !first_time(epoch.sequence)) return;
-  const Ref sequence(PyLong_FromUnsignedLongLong(epoch.sequence));
   const Ref index(number_or_none(epoch.index)), step(number_or_none(current_step()));
-  if (sequence && index && step) {
-    call(g_on_epoch, sequence.get(), index.get(), step.get());
+  const Ref steps = steps_by_optimizer(epoch);
+  if (index && step && steps) {
+    call(g_on_epoch, "KOOKO", static_cast<unsigned long long>(epoch.sequence), index.get(),
+         step.get(), static_cast<unsigned long long>(epoch.stack), steps.get());
   } else {
     PyErr_Clear();
   }
 }
 
-void note_epoch_end(std::uint64_t sequence, std::int64_t index) noexcept {
-  g_due.push_back({sequence, index});
+void note_epoch_end(const Training& training, std::uint64_t sequence, std::int64_t index) noexcept {
+  g_due.push_back({sequence, index, stack_token(*training.stack()), training.steps().counts()});
   detail::g_epoch_ends_due = true;
 }
 
-void forget_models() {
-  for (PyObject* model : g_models) Py_DECREF(model);
-  g_models.clear();
+// The epoch scope in this slot, if there is one; else its sequence is 0.
+EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot) {
+  const record::OpenScope& scope = stack.stack[slot];
+  const std::uint8_t flags = scope.flags.load(std::memory_order_acquire);
+  if (scope.name != detail::g_epoch_name || (flags & record::kSlotClosed) != 0 ||
+      Training::is_doubtful(scope.sequence))
+    return {};
+  return {scope.sequence, (flags & record::kHasIndex) != 0 ? scope.index : record::kNoIndex,
+          stack_token(stack)};
+}
+
+EpochEnd innermost_epoch(const record::Lane& stack) {
+  for (std::uint32_t slot = stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
+    EpochEnd epoch = epoch_in(stack, slot);
+    if (epoch.sequence != 0) return epoch;
+  }
+  return {};
 }
 
 // watch_epochs(on_epoch, on_gradients): both None, and nobody is told anything.
@@ -120,27 +200,25 @@ PyObject* watch_epochs(PyObject*, PyObject* const* args, Py_ssize_t count) {
   ++detail::g_snapshot_round;
   detail::g_epoch_name = wanted ? record::intern("epoch") : detail::kNoName;
   Training::on_epoch_end(wanted ? note_epoch_end : nullptr);
+  hook::LastStep::on_met(wanted ? note_optimizer : nullptr);
   g_due.clear();
   detail::g_epoch_ends_due = false;
   g_told.fill(0);
-  forget_models();
+  forget_all(g_models);
+  forget_all(g_optimizers);
   Py_RETURN_NONE;
 }
 
 // The innermost open epoch of this stack ends for a snapshot's purposes, whatever is still to come.
 PyObject* epoch_over(PyObject*, PyObject*) {
-  std::uint64_t sequence = 0;
-  std::int64_t index = record::kNoIndex;
   if (!snapshots_wanted()) Py_RETURN_NONE;
+  EpochEnd epoch;
   with_training([&](Training& training, Here here) {
-    sequence = hook::open_level(here.stack, detail::g_epoch_name);
-    for (std::uint32_t slot = here.stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
-      const record::OpenScope& scope = here.stack.stack[slot];
-      if (scope.sequence == sequence && (scope.flags & record::kHasIndex) != 0) index = scope.index;
-    }
+    epoch = innermost_epoch(here.stack);
+    epoch.steps = training.steps().counts();
     training.end_epoch();
   });
-  if (sequence != 0) tell({sequence, index});
+  if (epoch.sequence != 0) tell(epoch);
   Py_RETURN_NONE;
 }
 
@@ -151,13 +229,10 @@ void tell_open_epochs() {
     record::Lane& stack = journal.lane(i);
     if (stack.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
     for (std::uint32_t slot = 0; slot < stack.depth.load(std::memory_order_acquire); ++slot) {
-      const record::OpenScope& scope = stack.stack[slot];
-      const std::uint8_t flags = scope.flags.load(std::memory_order_acquire);
-      if (scope.name != detail::g_epoch_name || (flags & record::kSlotClosed) != 0 ||
-          Training::is_doubtful(scope.sequence))
-        continue;
-      open.push_back(
-          {scope.sequence, (flags & record::kHasIndex) != 0 ? scope.index : record::kNoIndex});
+      EpochEnd epoch = epoch_in(stack, slot);
+      if (epoch.sequence == 0) continue;
+      if (const Training* training = Training::on(stack)) epoch.steps = training->steps().counts();
+      open.push_back(std::move(epoch));
     }
   }
   for (const EpochEnd& epoch : open) tell(epoch);
@@ -194,22 +269,22 @@ PyObject* batch_is_last(PyObject*, PyObject* last) {
   Py_RETURN_NONE;
 }
 
-PyObject* seen_models(PyObject*, PyObject*) {
-  const Ref list(PyList_New(0));
-  for (std::size_t i = 0; list && i < g_models.size(); ++i) {
-    PyObject* model = PyWeakref_GetObject(g_models[i]);
-    if (model != nullptr && model != Py_None && PyList_Append(list.get(), model) != 0)
-      return nullptr;
-  }
-  return Py_XNewRef(list.get());
+PyObject* seen_models(PyObject*, PyObject*) { return alive(g_models); }
+
+PyObject* seen_optimizers(PyObject*, PyObject*) { return alive(g_optimizers); }
+
+PyObject* this_stack(PyObject*, PyObject*) {
+  std::uint64_t token = 0;
+  with_training([&](Training&, Here here) { token = stack_token(here.stack); });
+  return PyLong_FromUnsignedLongLong(token);
 }
 
 PyMethodDef g_functions[] = {
     {"watch_epochs", as_method(watch_epochs), METH_FASTCALL,
      "watch_epochs(on_epoch, on_gradients)\n--\n\n"
-     "on_epoch(sequence, index, step) is called where an epoch ends, on_gradients(optimizer, "
-     "number, "
-     "step) where its gradients are final; None for both ends it."},
+     "on_epoch(sequence, index, step, stack, steps) is called where an epoch ends, "
+     "on_gradients(optimizer, number, sequence, index, stack) where its gradients are final; None "
+     "for both ends it."},
     {"epoch_over", epoch_over, METH_NOARGS,
      "epoch_over()\n--\n\nThe epoch that is open here has ended, although its scope stays open."},
     {"end_open_epochs", end_open_epochs, METH_NOARGS,
@@ -218,6 +293,11 @@ PyMethodDef g_functions[] = {
      "batch_is_last(last)\n--\n\nWhether the epoch ends with the batch that is there."},
     {"seen_models", seen_models, METH_NOARGS,
      "seen_models()\n--\n\nThe models that ran in training mode and are alive."},
+    {"seen_optimizers", seen_optimizers, METH_NOARGS,
+     "seen_optimizers()\n--\n\nThe optimizers that have stepped and are alive."},
+    {"this_stack", this_stack, METH_NOARGS,
+     "this_stack()\n--\n\nA number for the thread or task that runs, never given to another; 0: "
+     "it is not recorded."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -233,22 +313,31 @@ void detail::tell_epoch_ends() noexcept {
 
 void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
   if (sequence == 0) return;
-  with_training([](Training& training, Here) { training.end_epoch(); });
+  EpochEnd epoch{.sequence = sequence, .index = index};
+  with_training([&](Training& training, Here here) {
+    epoch.stack = stack_token(here.stack);
+    if (snapshots_wanted()) epoch.steps = training.steps().counts();
+    training.end_epoch();
+  });
   const KeepError keep;
-  tell({sequence, index});
+  tell(epoch);
 }
 
 void take_gradients(PyObject* optimizer) noexcept {
   if (g_on_gradients == nullptr) return;
   const KeepError keep;
   std::uint64_t number = 0;
-  with_training([&](Training& training, Here) { number = training.steps_of(optimizer); });
-  const Ref which(PyLong_FromUnsignedLongLong(number)), step(number_or_none(current_step()));
-  if (which && step) {
-    call(g_on_gradients, optimizer, which.get(), step.get());
-  } else {
-    PyErr_Clear();
-  }
+  EpochEnd epoch;
+  with_training([&](Training& training, Here here) {
+    number = training.steps().steps(optimizer);
+    epoch = innermost_epoch(here.stack);
+  });
+  if (epoch.sequence == 0) return;  // they would be some other epoch's
+  const Ref index(number_or_none(epoch.index));
+  if (!index) return PyErr_Clear();
+  call(g_on_gradients, "OKKOK", optimizer, static_cast<unsigned long long>(number),
+       static_cast<unsigned long long>(epoch.sequence), index.get(),
+       static_cast<unsigned long long>(epoch.stack));
 }
 
 void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,
@@ -256,23 +345,7 @@ void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t 
   Training::of({thread, stack}).begin_turn(index, last);
 }
 
-void note_model(PyObject* module) noexcept {
-  std::size_t dead = g_models.size();
-  for (std::size_t i = 0; i < g_models.size(); ++i) {
-    PyObject* model = PyWeakref_GetObject(g_models[i]);
-    if (model == module) return;
-    if (model == Py_None) dead = i;
-  }
-  if (dead == g_models.size() && dead == kMostModels) return;
-  const KeepError keep;
-  PyObject* reference = PyWeakref_NewRef(module, nullptr);
-  if (reference == nullptr) return PyErr_Clear();
-  if (dead == g_models.size()) {
-    g_models.push_back(reference);
-  } else {
-    Py_DECREF(std::exchange(g_models[dead], reference));
-  }
-}
+void note_model(PyObject* module) noexcept { note_weakly(g_models, kMostModels, module); }
 
 void end_epochs_before_death() noexcept {
   if (!snapshots_wanted()) return;

@@ -8,8 +8,8 @@
 
 #include "engine/hook/level.h"
 #include "engine/probe/gpu_clock.h"
-#include "python/native/cuda.h"
 #include "python/native/boundaries.h"
+#include "python/native/cuda.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -36,6 +36,7 @@ PyObject* g_training_name = nullptr;  // "training", "_parameters", ...: interne
 PyObject* g_parameters_name = nullptr;
 PyObject* g_modules_name = nullptr;
 PyObject* g_initialized_name = nullptr;
+PyObject* g_grad_scale_name = nullptr;
 
 bool is_true(PyObject* function, bool otherwise) {
   if (function == nullptr) return otherwise;
@@ -356,7 +357,7 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 struct StepGuard {
   PyDictObject dict;
   std::uint64_t serial;  // 0: the step was completed
-  bool takes_gradients;  // when it is completed: they are made inside of it
+  bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
 };
 
 SONDE_HOT void end_guarded(StepGuard* guard, bool completed) {
@@ -395,6 +396,15 @@ SONDE_HOT PyObject* new_guard() {
   return guard;
 }
 
+// A fused optimizer unscales the gradients of mixed precision itself: GradScaler only tells it the
+// scale, for the time of the step.
+bool unscales_itself(PyObject* optimizer) {
+  const KeepError keep;
+  const Ref scale(PyObject_GetAttr(optimizer, g_grad_scale_name));
+  if (!scale) PyErr_Clear();
+  return scale && scale.get() != Py_None;
+}
+
 // optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
@@ -408,13 +418,18 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   step->takes_gradients = false;
   bool last = false;
   with_training([&](Training& training, Here here) {
+    if (closure) {
+      step->serial = training.begin_optimizer(here, true);
+      step->takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
+      return;
+    }
     last = snapshots_wanted() && training.is_last_step(args[0]);
-    step->takes_gradients = last && closure;
-    if (!last || closure) [[likely]]
-      step->serial = training.begin_optimizer(here, closure);
+    if (!last) [[likely]]
+      step->serial = training.begin_optimizer(here, false);
   });
-  if (last && !closure) [[unlikely]] {
-    take_gradients(args[0]);  // before the span begins
+  if (last) [[unlikely]] {
+    step->takes_gradients = unscales_itself(args[0]);
+    if (!step->takes_gradients) take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {
       step->serial = training.begin_optimizer(here, false);
     });
@@ -542,9 +557,11 @@ bool add_hooks(PyObject* module) {
   g_parameters_name = PyUnicode_InternFromString("_parameters");
   g_modules_name = PyUnicode_InternFromString("_modules");
   g_initialized_name = PyUnicode_InternFromString("_initialized");
+  g_grad_scale_name = PyUnicode_InternFromString("grad_scale");
   return g_training_name != nullptr && g_parameters_name != nullptr && g_modules_name != nullptr &&
-         g_initialized_name != nullptr && PyType_Ready(&g_timed_type) == 0 &&
-         PyType_Ready(&g_guard_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
+         g_initialized_name != nullptr && g_grad_scale_name != nullptr &&
+         PyType_Ready(&g_timed_type) == 0 && PyType_Ready(&g_guard_type) == 0 &&
+         PyModule_AddFunctions(module, g_functions) == 0;
 }
 
 }  // namespace sonde::native

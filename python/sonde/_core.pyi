@@ -267,12 +267,14 @@ def want_cuda(nvrtc: list[str] | None) -> None: ...
 def prepare_cuda(device: int) -> str: ...
 def compile_kernels(major: int, minor: int) -> bytes: ...
 def watch_epochs(
-    on_epoch: Callable[[int, int | None, int | None], None] | None,
-    on_gradients: Callable[[Any, int, int | None], None] | None,
+    on_epoch: Callable[[int, int | None, int | None, int, dict[int, int]], None] | None,
+    on_gradients: Callable[[Any, int, int, int | None, int], None] | None,
 ) -> None:
-    """Who is told where an epoch ends: on_epoch(sequence, index, step).
+    """Who is told where an epoch ends: on_epoch(sequence, index, step, stack, steps).
 
-    And where its gradients are final: on_gradients(optimizer, number of its step, step).
+    ``stack`` is its ``this_stack()``, ``steps`` how many each optimizer took in it, by ``id()``.
+    And where its gradients are likely to be final: on_gradients(optimizer, number of its step, and
+    sequence, index and stack of the epoch).
     """
 
 def epoch_over() -> None:
@@ -286,6 +288,12 @@ def batch_is_last(last: bool) -> None:
 
 def seen_models() -> list[Any]:
     """The models that ran in training mode and are alive."""
+
+def seen_optimizers() -> list[Any]:
+    """The optimizers of torch that have stepped and are alive."""
+
+def this_stack() -> int:
+    """A number for the thread or task that runs, never given to another. 0: it is not recorded."""
 
 class Captured:
     """Statistics of tensors that wait for their epoch."""

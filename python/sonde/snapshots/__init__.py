@@ -93,7 +93,8 @@ def wanted() -> bool:
 def _watch_early(model: object, name: str | None) -> None:
     from sonde.snapshots.models import refer
 
-    _early[:] = [(ref, old) for ref, old in _early if ref() not in (None, model)]
+    held = [(reference, reference(), old) for reference, old in _early]
+    _early[:] = [(ref, old) for ref, it, old in held if it is not None and it is not model]
     _early.append((refer(model), name))
 
 

@@ -6,7 +6,6 @@ there are none of either, the one model that has been seen in training is taken.
 
 from __future__ import annotations
 
-from _thread import get_ident
 from _weakref import ref
 
 from sonde import _core, log
@@ -39,8 +38,9 @@ class Models:
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
-        self._led: dict[int, list[Entry]] = {}  # by thread, the innermost trainer last
-        # Whose trainers have ended inside of an epoch that is somebody else's, by thread.
+        # By _core.this_stack(), for numbers of threads are used again; the innermost trainer last.
+        self._led: dict[int, list[Entry]] = {}
+        # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
         self._ended: dict[int, list[Entry]] = {}
         self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
         self._several = False  # from then on names have prefixes
@@ -59,30 +59,30 @@ class Models:
         """A trainer of this model begins on this thread."""
         name = next((name for name, other in self._names.items() if other() is model), None)
         entry = Entry(model, name or self._unique(model, type(model).__name__))
-        self._led.setdefault(get_ident(), []).append(entry)
+        self._led.setdefault(_core.this_stack(), []).append(entry)
 
     def release(self, model: object) -> None:
         """It has ended, wherever."""
-        for thread, entries in list(self._led.items()):
+        for stack, entries in list(self._led.items()):
             for entry in reversed(entries):
                 if entry.model() is model or entry.model() is None:
                     entries.remove(entry)
                     if not entry.captured:
-                        self._ended.setdefault(thread, []).append(entry)
+                        self._ended.setdefault(stack, []).append(entry)
                     break
             if not entries:
-                del self._led[thread]
+                del self._led[stack]
 
-    def end_epoch(self) -> None:
-        """On this thread, whose models are then captured."""
-        for entry in self._led.get(get_ident(), [])[-1:]:
+    def end_epoch(self, stack: int) -> None:
+        """There, whose models are then captured."""
+        for entry in self._led.get(stack, [])[-1:]:
             entry.captured = True
-        self._ended.pop(get_ident(), None)
+        self._ended.pop(stack, None)
 
-    def chosen(self) -> list[tuple[str, Any]]:
+    def chosen(self, stack: int) -> list[tuple[str, Any]]:
         """Prefix of the tensors' names, and the model. A single one has its names as they are."""
         entries = list(self._watched)
-        led = self._led.get(get_ident(), [])[-1:] or self._ended.get(get_ident(), [])
+        led = self._led.get(stack, [])[-1:] or self._ended.get(stack, [])
         for entry in led:
             if all(entry.model() is not other.model() for other in entries):
                 entries.append(entry)

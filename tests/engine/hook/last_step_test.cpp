@@ -17,9 +17,10 @@ class LastSteps : public TrainingTree {
   void SetUp() override {
     TrainingTree::SetUp();
     g_ended.clear();
-    Training::on_epoch_end([](std::uint64_t sequence, std::int64_t index) noexcept {
-      g_ended.push_back({sequence, index});
-    });
+    Training::on_epoch_end(
+        [](const Training&, std::uint64_t sequence, std::int64_t index) noexcept {
+          g_ended.push_back({sequence, index});
+        });
   }
   void TearDown() override { Training::on_epoch_end(nullptr); }
 
