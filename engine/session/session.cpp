@@ -1,22 +1,21 @@
 #include "engine/session/session.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <unordered_map>
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/model/line.h"
+#include "engine/base/thread.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "engine/session/signals.h"
+#include "engine/session/lines.h"
 #include "engine/spool/encode.h"
 #include "engine/spool/journal.h"
 
@@ -77,14 +76,15 @@ void Session::begin() {
   if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  // Signals are for the host's threads, but for the faults that ours makes itself: blocked, they
-  // would kill.
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const base::Status status = base::start_thread(thread_, "sonde-drain", [this] { run(); });
+  if (status.ok()) return;
+  threadless_ = true;
+  unwatch_termination();  // nobody would act on the signal
+  base::log_once(LogLevel::kWarning, "cirron.profiler", "no-thread",
+                 status.text() +
+                     "; what is recorded is written only by flush() and shutdown(), and what does "
+                     "not fit into memory until then is dropped and counted: allow the process "
+                     "more threads (ulimit -u) or memory (ulimit -v)");
 }
 
 void Session::open_journal() {
@@ -153,6 +153,7 @@ void Session::finish() {
   Journal::instance().wake().raise();
   if (thread_.joinable()) thread_.join();
   if (blobs_) blobs_->stop();
+  if (threadless_) drain_here(true);
 }
 
 void Session::release() {
@@ -181,6 +182,7 @@ void Session::release() {
 void Session::flush() {
   if (t_draining) return;  // a sink that flushes would wait for itself
   const std::uint64_t mine = requested_.fetch_add(1) + 1;
+  if (threadless_) return drain_here(false);
   Journal::instance().wake().raise();
   const std::uint64_t deadline = base::monotonic_ns() + kFlushPatienceNs;
   while (done_.load() < mine && base::monotonic_ns() < deadline) {
@@ -211,7 +213,6 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
 }
 
 void Session::run() noexcept {
-  pthread_setname_np(pthread_self(), "sonde-drain");
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
   Journal::instance().warm_ahead();
@@ -224,12 +225,7 @@ void Session::run() noexcept {
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
     const std::uint64_t requested = requested_.load();
-    try {
-      tick();
-    } catch (const std::exception& error) {
-      base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
-                     std::string("a flush failed, and what it held may be lost: ") + error.what());
-    }
+    try_tick();
     done_.store(requested);
     done_event_.raise();
     if (termination_requested()) return finish_for_signal();
@@ -251,6 +247,19 @@ void Session::run() noexcept {
   done_.store(~std::uint64_t{0});
   done_event_.raise();
 }
+  end_draining();
+}
+
+void Session::try_tick() noexcept {
+  try {
+    tick();
+  } catch (const std::exception& error) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
+                   std::string("a flush failed, and what it held may be lost: ") + error.what());
+  }
+}
+
+void Session::end_draining() noexcept {
 
 // Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
 // what an autopsy has to go by.
@@ -264,6 +273,22 @@ void Session::sleep(std::uint32_t seen) {
     if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
     journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   }
+// What the drain thread would do, on the thread of whoever flushes or ends the session.
+void Session::drain_here(bool last) noexcept {
+  const std::lock_guard lock(draining_here_);
+  if (ended_here_) return;
+  t_draining = true;
+  if (last) {
+    end_draining();
+    ended_here_ = true;
+  } else {
+    requested_.fetch_add(1);  // somebody waits: statistics under way get their moment
+    try_tick();
+    done_.store(requested_.load());
+  }
+  t_draining = false;
+}
+
 }
 
 void Session::finish_for_signal() {
@@ -471,25 +496,7 @@ void Session::deliver(Moved moved) {
     commit(moved);
   }
   if (options_.on_batch) options_.on_batch(json_.view());
-  if (options_.on_lines) emit_lines();
-}
-
-// Each span with its newest marks, whichever batch they came in.
-void Session::emit_lines() {
-  constexpr std::size_t kMaxMarks = 64;
-  std::unordered_map<base::Id, std::vector<const model::Mark*>, base::IdHash> marks_of;
-  for (const model::Batch* batch : {&earlier_, &batch_}) {
-    for (const model::Mark& mark : batch->marks) marks_of[mark.span_id].push_back(&mark);
-  }
-  std::vector<std::string> lines;
-  lines.reserve(batch_.spans.size());
-  for (const model::Span& span : batch_.spans) {
-    std::string& line = lines.emplace_back("[cirron] ");
-    std::span<const model::Mark* const> marks;
-    if (const auto found = marks_of.find(span.id); found != marks_of.end()) marks = found->second;
-    model::append_line(line, span, marks.last(std::min(marks.size(), kMaxMarks)));
-  }
-  if (!lines.empty()) options_.on_lines(lines);
+  if (options_.on_lines && !batch_.spans.empty()) options_.on_lines(lines_of(batch_, earlier_));
 }
 
 void Session::look_around() {

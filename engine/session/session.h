@@ -50,6 +50,9 @@ class Session {
   void open_root();
   void run() noexcept;
   void tick();
+  void try_tick() noexcept;
+  void end_draining() noexcept;
+  void drain_here(bool last) noexcept;
   void last_tick(std::uint64_t blob_patience_ns);
   void drain_batches();
   void await_gpu();
@@ -59,7 +62,6 @@ class Session {
   bool journal_was_lost();
   bool next_batch(Moved& moved);
   void deliver(Moved moved);
-  void emit_lines();
   void look_around();
   void recover_dead();
   void sleep(std::uint32_t seen);
@@ -73,6 +75,9 @@ class Session {
   Captures captures_;
   std::thread thread_;
   model::Batch batch_;
+  bool threadless_ = false;   // no thread could be had
+  std::mutex draining_here_;  // then: one caller at a time
+  bool ended_here_ = false;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;
   record::Losses lost_at_start_;

@@ -1,8 +1,6 @@
 #include "engine/snapshot/blob.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,10 +13,10 @@
 #include <exception>
 #include <limits>
 #include <mutex>
-#include <thread>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/snapshot/blob_file.h"
 
 namespace sonde::snapshot {
@@ -67,7 +65,6 @@ std::string with_commas(std::uint64_t value) {
 // Where every core is busy this leaves it a hundredth of one. SCHED_IDLE would leave it so little
 // that a gigabyte takes many minutes.
 void lower_priority() noexcept {
-  pthread_setname_np(pthread_self(), "sonde-blob");
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_BATCH, &none);
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
@@ -106,8 +103,8 @@ struct BlobJob {
   std::unique_ptr<BlobSource> source;
   std::atomic<bool> cancelled{false};
   std::atomic<State> state{State::kWaiting};
-  std::string uri;  // these two before the state
-  std::string problem;
+  std::string uri;  // these three before the state
+  std::string problem, remedy;
 };
 
 struct BlobWriter::State : std::enable_shared_from_this<State> {
@@ -124,7 +121,7 @@ struct BlobWriter::State : std::enable_shared_from_this<State> {
   std::deque<std::shared_ptr<BlobJob>> jobs;
   bool started = false, stopping = false, ended = false;
 
-  void start();
+  void start(BlobJob& job);
   void run() noexcept;
   void work_on(BlobJob& job) noexcept;
   Status write_file(BlobJob& job, std::string& path);
@@ -143,24 +140,22 @@ class PendingBlob : public Pending {
   bool ready() noexcept override { return job_->state.load() != BlobJob::State::kWaiting; }
 
   void complete(Capture& capture, bool) noexcept override {
-    const bool given_up = give_up();
+    give_up();
     if (job_->state.load() == BlobJob::State::kWritten) {
       capture.blob_uri = std::move(job_->uri);
       return;
     }
     writer_->lost.fetch_add(1);
-    const std::string& directory = writer_->directory;
-    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
-                   !given_up
-                       ? job_->problem +
-                             "; the raw tensors of this snapshot are lost, its statistics are "
-                             "kept: free space or make " +
-                             directory + " writable"
-                       : "the session ended before the raw tensors of its last snapshots were "
-                         "in " +
-                             directory +
-                             "; they are lost, their statistics are kept: use a faster disk or "
-                             "snapshots=\"stats\"");
+    const bool failed = job_->state.load() == BlobJob::State::kFailed;
+    base::log_once(
+        LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
+        failed ? job_->problem +
+                     "; the raw tensors of this snapshot are lost, its statistics are kept: " +
+                     job_->remedy
+               : "the session ended before the raw tensors of its last snapshots were in " +
+                     writer_->directory +
+                     "; they are lost, their statistics are kept: use a faster disk or "
+                     "snapshots=\"stats\"");
   }
 
  private:
@@ -235,8 +230,8 @@ std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,
   job->source = std::move(source);
   const std::lock_guard lock(state_->lock);
   if (state_->stopping) job->state.store(BlobJob::State::kGivenUp);
-  if (!state_->started && !state_->stopping) state_->start();
-  if (!state_->stopping) state_->jobs.push_back(job);
+  if (!state_->started && !state_->stopping) state_->start(*job);
+  if (state_->started && !state_->stopping) state_->jobs.push_back(job);
   state_->changed.notify_all();
   return std::make_unique<PendingBlob>(std::move(job), state_);
 }
@@ -247,14 +242,16 @@ std::uint64_t BlobWriter::written() const noexcept { return state_->written.load
 std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
 
 // Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
-void BlobWriter::State::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  started = true;
-  std::thread([self = shared_from_this()] { self->run(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+// Where no thread can be had this job is lost; the next one tries again.
+void BlobWriter::State::start(BlobJob& job) {
+  const Status status =
+      base::start_detached_thread("sonde-blob", [self = shared_from_this()] { self->run(); });
+  started = status.ok();
+  if (started) return;
+  job.source.reset();  // a copy of the tensors is much to keep for nothing
+  job.problem = status.text();
+  job.remedy = "allow the process more threads (ulimit -u) or memory (ulimit -v)";
+  job.state.store(BlobJob::State::kFailed);
 }
 
 void BlobWriter::State::run() noexcept {
@@ -285,10 +282,15 @@ void BlobWriter::State::work_on(BlobJob& job) noexcept {
     status = {ENOMEM, "cannot write a snapshot"};
   }
   job.source.reset();
-  if (!status.ok()) job.problem = status.text();
+  if (!status.ok()) {
+    job.problem = status.text();
+    job.remedy = "free space or make " + directory + " writable";
+  }
   auto waiting = BlobJob::State::kWaiting;
   const bool wanted = job.state.compare_exchange_strong(
-      waiting, status.ok() ? BlobJob::State::kWritten : BlobJob::State::kFailed);
+      waiting, status.ok()                   ? BlobJob::State::kWritten
+               : status.error() == ECANCELED ? BlobJob::State::kGivenUp
+                                             : BlobJob::State::kFailed);
   if (!status.ok()) return;
   // A file that no record will name is of no use.
   if (wanted) {

@@ -23,6 +23,7 @@
 #include "engine/snapshot/blob_copy.h"
 #include "engine/snapshot/blob_file.h"
 #include "tests/engine/support/child.h"
+#include "tests/engine/support/refuse.h"
 #include "tests/engine/support/temp_dir.h"
 
 namespace sonde::snapshot {
@@ -353,9 +354,41 @@ TEST(BlobWriter, StopDoesNotWaitForASlowDisk) {
       ::usleep(20'000);
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-    BlobWriter stopped(dir.path(), {}, nullptr);
-    stopped.stop();
-    EXPECT_TRUE(stopped.write(kSpan, Kind::kWeights, copy_of({1}, "w"))->ready()) << "given up";
+    Capture capture;
+    blob->complete(capture, true);
+    ASSERT_EQ(spoken().size(), 1u);
+    EXPECT_TRUE(spoken()[0].starts_with("the session ended before")) << spoken()[0];
+  });
+}
+
+TEST(BlobWriter, WhatComesAfterStopIsGivenUp) {
+  const TempDir dir;
+  in_child([&] {
+    listen();
+    BlobWriter writer(dir.path(), {}, nullptr);
+    writer.stop();
+    const Capture late = settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")));
+    EXPECT_EQ(late.blob_uri, "");
+    EXPECT_EQ(writer.lost(), 1u);
+    ASSERT_EQ(spoken().size(), 1u);
+    EXPECT_TRUE(spoken()[0].starts_with("the session ended before")) << spoken()[0];
+  });
+}
+
+TEST(BlobWriter, WithoutAThreadItIsLost) {
+  const TempDir dir;
+  in_child([&] {
+    listen();
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    BlobWriter writer(dir.path(), {}, nullptr);
+    expect_lost(writer, writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")),
+                "cannot start a thread");
+    settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")));
+    EXPECT_EQ(writer.lost(), 2u);
+    const auto start = std::chrono::steady_clock::now();
+    writer.stop();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1))
+        << "no one to wait for";
   });
 }
 
