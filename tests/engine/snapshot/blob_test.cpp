@@ -377,6 +377,34 @@ TEST(BlobWriter, WhatComesAfterStopIsGivenUp) {
 
 TEST(BlobWriter, WithoutAThreadItIsLost) {
   const TempDir dir;
+// A full or broken disk may take a write and refuse it later, on its way out.
+void expect_lost_where(unsigned call, int error) {
+  const TempDir dir;
+  in_child([&] {
+    if (!testing::refuse(call, error)) GTEST_SKIP() << "cannot filter calls here";
+    listen();
+    BlobWriter writer(dir.path(), {}, nullptr);
+    expect_lost(writer, writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(4 << 20)),
+                std::strerror(error));
+    EXPECT_FALSE(std::filesystem::exists(dir / kFolder)) << "a broken file has a name";
+  });
+}
+
+TEST(BlobWriter, WhatTheDiskRefusesLaterIsLost) {
+  for (const unsigned call : {SYS_sync_file_range, SYS_fdatasync})
+    for (const int error : {EIO, ENOSPC, EDQUOT}) expect_lost_where(call, error);
+}
+
+TEST(BlobWriter, WhereNothingCanBeSyncedItIsWrittenAllTheSame) {
+  const TempDir dir;
+  in_child([&] {
+    for (const unsigned call : {SYS_sync_file_range, SYS_fdatasync})
+      if (!testing::refuse(call, ENOSYS)) GTEST_SKIP() << "cannot filter calls here";
+    BlobWriter writer(dir.path(), {}, nullptr);
+    EXPECT_NE(settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w"))).blob_uri, "");
+  });
+}
+
   in_child([&] {
     listen();
     if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
