@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -14,8 +15,8 @@
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
-#include "engine/session/signals.h"
 #include "engine/session/lines.h"
+#include "engine/session/signals.h"
 #include "engine/spool/encode.h"
 #include "engine/spool/journal.h"
 
@@ -152,8 +153,8 @@ void Session::finish() {
   stopping_.store(true);
   Journal::instance().wake().raise();
   if (thread_.joinable()) thread_.join();
-  if (blobs_) blobs_->stop();
   if (threadless_) drain_here(true);
+  if (blobs_) blobs_->stop();
 }
 
 void Session::release() {
@@ -181,8 +182,8 @@ void Session::release() {
 
 void Session::flush() {
   if (t_draining) return;  // a sink that flushes would wait for itself
-  const std::uint64_t mine = requested_.fetch_add(1) + 1;
   if (threadless_) return drain_here(false);
+  const std::uint64_t mine = requested_.fetch_add(1) + 1;
   Journal::instance().wake().raise();
   const std::uint64_t deadline = base::monotonic_ns() + kFlushPatienceNs;
   while (done_.load() < mine && base::monotonic_ns() < deadline) {
@@ -193,14 +194,25 @@ void Session::flush() {
 
 snapshot::BlobRoom Session::reserve_blob(std::uint64_t bytes) {
   if (blobs_) return blobs_->reserve(bytes);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
-                 "there is no output directory for raw tensors, only their statistics are kept: "
-                 "pass profile(path=...) and output=\"spool\"");
+  say_no_place_for_blobs();
   return {};
 }
 
+void Session::say_no_place_for_blobs() const noexcept {
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
+                 "there is no output directory for raw tensors, only their statistics are kept: "
+                 "pass profile(path=...) and output=\"spool\"");
+}
+
 void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
-  if (blob && blobs_) capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
+  const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
+  if (wanted && !blobs_) {
+    say_no_place_for_blobs();
+  } else if (blob) {
+    capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
+  } else if (wanted) {
+    blobs_->lose();
+  }
   if (!captures_.add(std::move(capture))) return;
   // At once, since the journal knows nothing of it; but where epochs are short, several together.
   const std::uint64_t now = base::monotonic_ns();
@@ -235,18 +247,6 @@ void Session::run() noexcept {
     }
     sleep(seen);
   }
-  try {
-    last_tick(kBlobPatienceNs);
-  } catch (const std::exception& error) {
-    all_written_ = false;
-    base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick",
-                   std::string("the last flush failed: ") + error.what() +
-                       "; run sonde autopsy on the output directory");
-  }
-  captures_.close();
-  done_.store(~std::uint64_t{0});
-  done_event_.raise();
-}
   end_draining();
 }
 
@@ -260,19 +260,19 @@ void Session::try_tick() noexcept {
 }
 
 void Session::end_draining() noexcept {
-
-// Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
-// what an autopsy has to go by.
-void Session::sleep(std::uint32_t seen) {
-  Journal& journal = Journal::instance();
-  for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
-    const bool polls = captures_.awaits_statistics();
-    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kCapturesTogetherNs);
-    if (journal.wake().wait(seen, nap)) return;
-    left -= nap;
-    if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
-    journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
+  try {
+    last_tick(kBlobPatienceNs);
+  } catch (const std::exception& error) {
+    all_written_ = false;
+    base::log_once(LogLevel::kWarning, "cirron.flush", "last-tick",
+                   std::string("the last flush failed: ") + error.what() +
+                       "; run sonde autopsy on the output directory");
   }
+  captures_.close();
+  done_.store(~std::uint64_t{0});
+  done_event_.raise();
+}
+
 // What the drain thread would do, on the thread of whoever flushes or ends the session.
 void Session::drain_here(bool last) noexcept {
   const std::lock_guard lock(draining_here_);
@@ -289,6 +289,18 @@ void Session::drain_here(bool last) noexcept {
   t_draining = false;
 }
 
+// Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
+// what an autopsy has to go by.
+void Session::sleep(std::uint32_t seen) {
+  Journal& journal = Journal::instance();
+  for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
+    const bool polls = captures_.awaits_statistics();
+    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kCapturesTogetherNs);
+    if (journal.wake().wait(seen, nap)) return;
+    left -= nap;
+    if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
+    journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
+  }
 }
 
 void Session::finish_for_signal() {

@@ -47,12 +47,13 @@ class Session {
 
  private:
   void open_journal();
+  void say_no_place_for_blobs() const noexcept;
   void open_root();
   void run() noexcept;
-  void tick();
   void try_tick() noexcept;
   void end_draining() noexcept;
   void drain_here(bool last) noexcept;
+  void tick();
   void last_tick(std::uint64_t blob_patience_ns);
   void drain_batches();
   void await_gpu();
@@ -74,10 +75,10 @@ class Session {
   std::optional<snapshot::BlobWriter> blobs_;
   Captures captures_;
   std::thread thread_;
-  model::Batch batch_;
   bool threadless_ = false;   // no thread could be had
   std::mutex draining_here_;  // then: one caller at a time
   bool ended_here_ = false;
+  model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;
   record::Losses lost_at_start_;

@@ -27,6 +27,7 @@ using base::Status;
 namespace {
 
 constexpr std::uint64_t kWorthAWarning = 100'000'000;
+constexpr std::string_view kNotCopied = "blob-not-copied";  // one warning, whatever the reason
 constexpr auto kGoodbye = std::chrono::seconds(2);
 
 constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
@@ -199,8 +200,7 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
                available > ~std::uint64_t{0} - waiting ? available : (available + waiting) / 4);
   if (waiting + bytes <= most) return {state_->taken, bytes};
   state_->taken->fetch_sub(bytes);
-  state_->lost.fetch_add(1);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-room",
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
                  "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
                      with_commas(waiting) + " bytes wait to be written and " + with_commas(most) +
                      " may; the statistics are kept, blob_drop_count in health() counts such "
@@ -240,6 +240,14 @@ void BlobWriter::hurry() noexcept { state_->in_a_hurry.store(true); }
 
 std::uint64_t BlobWriter::written() const noexcept { return state_->written.load(); }
 std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
+void BlobWriter::lose() noexcept {
+  state_->lost.fetch_add(1);
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
+                 "the raw tensors of a snapshot could not be copied for want of memory; the "
+                 "statistics are kept, blob_drop_count in health() counts such snapshots: free "
+                 "memory, or take raw tensors less often (sample_rate)");
+}
+
 
 // Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
 // Where no thread can be had this job is lost; the next one tries again.

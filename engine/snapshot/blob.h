@@ -67,6 +67,8 @@ class BlobWriter {
 
   // Ask before copying. Empty where too much waits already: said once, counted.
   BlobRoom reserve(std::uint64_t bytes);
+  // Counts one that could not be copied, and says it once where nothing was said.
+  void lose() noexcept;
   // Becomes `<directory>/<span id>/<kind>.safetensors`. The result completes the capture: with the
   // file's address, or without one where it could not be written.
   std::unique_ptr<Pending> write(const base::Id& span_id, Kind kind,

@@ -403,6 +403,43 @@ TEST(CapturesWithBlobs, BlobThatFailsLeavesTheStatistics) {
   });
 }
 
+TEST(CapturesWithBlobs, OneThatCouldNotBeCopiedIsSaidAndCounted) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(slow_flush(dir.path()));
+    for (int i = 0; i < 2; ++i) {
+      Capture capture = capture_of(2);
+      capture.in_blob = {true, false};
+      engine().add_capture(std::move(capture), nullptr);
+    }
+    engine().add_capture(capture_of(1), nullptr);  // nobody wanted a file
+    stop();
+    EXPECT_EQ(count_in(dir.path()), 5u);
+    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
+    EXPECT_EQ(LogLines::count("raw tensors of a snapshot could not be copied"), 1u)
+        << LogLines::all();
+  });
+}
+
+TEST(CapturesWithBlobs, OneWithoutRoomIsCountedOnceAndSaidOnce) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    Options options = slow_flush(dir.path());
+    options.blobs.max_waiting_bytes = 3;
+    engine().start(options);
+    Capture capture = capture_of(1);
+    capture.in_blob = {true};
+    EXPECT_FALSE(engine().reserve_blob(4));
+    engine().add_capture(std::move(capture), nullptr);
+    stop();
+    EXPECT_EQ(engine().counters().dropped_blobs, 1u);
+    EXPECT_EQ(LogLines::count("statistics are kept"), 1u) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("wait to be written"));
+  });
+}
+
 // A thread to write the file cannot be had, but the one that drains is there.
 TEST(CapturesWithBlobs, WithoutAThreadForTheFileTheStatisticsAreWritten) {
   const TempDir dir;
