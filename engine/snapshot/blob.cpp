@@ -97,11 +97,29 @@ class Pace {
 
 }  // namespace
 
+// What the files of one span take together. They come one right behind the other.
+struct SpanSize {
+  explicit SpanSize(const base::Id& span) : span_id(span) {}
+
+  void add(Kind kind, std::span<const SafeTensor> tensors) noexcept {
+    for (const SafeTensor& tensor : tensors) {
+      bytes.fetch_add(tensor.bytes());
+      elements[static_cast<std::size_t>(kind)].fetch_add(tensor.elements());
+    }
+  }
+  // A parameter and its gradient are one.
+  std::uint64_t parameters() const noexcept { return std::max(elements[0], elements[1]); }
+
+  const base::Id span_id;
+  std::atomic<std::uint64_t> bytes{0}, elements[2] = {0, 0};
+};
+
 struct BlobJob {
   enum class State { kWaiting, kWritten, kFailed, kGivenUp };
   base::Id span_id;
   Kind kind;
   std::unique_ptr<BlobSource> source;
+  std::shared_ptr<SpanSize> size;
   std::atomic<bool> cancelled{false};
   std::atomic<State> state{State::kWaiting};
   std::string uri;  // these three before the state
@@ -120,6 +138,7 @@ struct BlobWriter::State : std::enable_shared_from_this<State> {
   std::mutex lock;  // guards the rest
   std::condition_variable changed;
   std::deque<std::shared_ptr<BlobJob>> jobs;
+  std::shared_ptr<SpanSize> size;  // of the newest span
   bool started = false, stopping = false, ended = false;
 
   void start(BlobJob& job);
@@ -144,6 +163,7 @@ class PendingBlob : public Pending {
     give_up();
     if (job_->state.load() == BlobJob::State::kWritten) {
       capture.blob_uri = std::move(job_->uri);
+      warn_of_size();
       return;
     }
     writer_->lost.fetch_add(1);
@@ -160,6 +180,18 @@ class PendingBlob : public Pending {
   }
 
  private:
+  // Not before the first file is written: by then the others of its span are known.
+  void warn_of_size() const noexcept {
+    const std::uint64_t bytes = job_->size->bytes.load();
+    if (bytes < kWorthAWarning) return;
+    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-size",
+                   "one snapshot takes " + with_commas(bytes) + " bytes (" +
+                       with_commas(job_->size->parameters()) + " parameters) in " +
+                       writer_->directory +
+                       ": where that is too much, pass a smaller sample_rate or "
+                       "snapshots=\"stats\"");
+  }
+
   // True when it was this that ended it.
   bool give_up() noexcept {
     job_->cancelled.store(true);
@@ -208,27 +240,25 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
   return {};
 }
 
+void BlobWriter::lose() noexcept {
+  state_->lost.fetch_add(1);
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
+                 "the raw tensors of a snapshot could not be copied for want of memory; the "
+                 "statistics are kept, blob_drop_count in health() counts such snapshots: free "
+                 "memory, or take raw tensors less often (sample_rate)");
+}
+
 std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,
                                            std::unique_ptr<BlobSource> source) {
-  std::uint64_t bytes = 0, parameters = 0;
-  for (const SafeTensor& tensor : source->tensors()) {
-    bytes += tensor.bytes();
-    parameters += tensor.elements();
-  }
-  if (bytes >= kWorthAWarning) {
-    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob",
-                   kind == Kind::kWeights ? "blob-size-weights" : "blob-size-gradients",
-                   "one snapshot of the " + std::string(kind_name(kind)) + " takes " +
-                       with_commas(bytes) + " bytes (" + with_commas(parameters) +
-                       " parameters) in " + state_->directory +
-                       ": where that is too much, pass a smaller sample_rate or "
-                       "snapshots=\"stats\"");
-  }
   auto job = std::make_shared<BlobJob>();
   job->span_id = span_id;
   job->kind = kind;
   job->source = std::move(source);
   const std::lock_guard lock(state_->lock);
+  if (!state_->size || state_->size->span_id != span_id)
+    state_->size = std::make_shared<SpanSize>(span_id);
+  job->size = state_->size;
+  job->size->add(kind, job->source->tensors());
   if (state_->stopping) job->state.store(BlobJob::State::kGivenUp);
   if (!state_->started && !state_->stopping) state_->start(*job);
   if (state_->started && !state_->stopping) state_->jobs.push_back(job);
@@ -240,14 +270,6 @@ void BlobWriter::hurry() noexcept { state_->in_a_hurry.store(true); }
 
 std::uint64_t BlobWriter::written() const noexcept { return state_->written.load(); }
 std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
-void BlobWriter::lose() noexcept {
-  state_->lost.fetch_add(1);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
-                 "the raw tensors of a snapshot could not be copied for want of memory; the "
-                 "statistics are kept, blob_drop_count in health() counts such snapshots: free "
-                 "memory, or take raw tensors less often (sample_rate)");
-}
-
 
 // Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
 // Where no thread can be had this job is lost; the next one tries again.

@@ -205,12 +205,20 @@ TEST(BlobWriter, MuchIsSaidWithBytesAndParameters) {
   in_child([&] {
     listen();
     BlobWriter writer(dir.path(), {}, nullptr);
-    writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(99'999'999));
-    EXPECT_TRUE(spoken().empty());
-    for (int i = 0; i < 2; ++i)
-      writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(100'000'000));
+    writer.hurry();
+    for (std::uint64_t span = 0; span < 2; ++span)
+      settled(writer.write({3, span}, Kind::kWeights, std::make_unique<Endless>(60'000'000)));
+    EXPECT_TRUE(spoken().empty()) << "each span for itself";
+    for (std::uint64_t span = 0; span < 2; ++span) {
+      auto weights = writer.write({4, span}, Kind::kWeights, std::make_unique<Endless>(60'000'000));
+      auto gradients =
+          writer.write({4, span}, Kind::kGradients, std::make_unique<Endless>(40'000'000));
+      settled(std::move(weights));
+      settled(std::move(gradients));
+    }
     ASSERT_EQ(spoken().size(), 1u);
-    EXPECT_TRUE(said("weights takes 100,000,000 bytes (100,000,000 parameters)")) << spoken()[0];
+    EXPECT_TRUE(said("one snapshot takes 100,000,000 bytes (60,000,000 parameters)"))
+        << spoken()[0];
   });
 }
 
