@@ -1,21 +1,21 @@
 #include "engine/session/session.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <unordered_map>
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/model/line.h"
+#include "engine/base/thread.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
+#include "engine/session/lines.h"
 #include "engine/session/signals.h"
 #include "engine/spool/encode.h"
 #include "engine/spool/journal.h"
@@ -77,14 +77,15 @@ void Session::begin() {
   if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  // Signals are for the host's threads, but for the faults that ours makes itself: blocked, they
-  // would kill.
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const base::Status status = base::start_thread(thread_, "sonde-drain", [this] { run(); });
+  if (status.ok()) return;
+  threadless_ = true;
+  unwatch_termination();  // nobody would act on the signal
+  base::log_once(LogLevel::kWarning, "cirron.profiler", "no-thread",
+                 status.text() +
+                     "; what is recorded is written only by flush() and shutdown(), and what does "
+                     "not fit into memory until then is dropped and counted: allow the process "
+                     "more threads (ulimit -u) or memory (ulimit -v)");
 }
 
 void Session::open_journal() {
@@ -152,6 +153,7 @@ void Session::finish() {
   stopping_.store(true);
   Journal::instance().wake().raise();
   if (thread_.joinable()) thread_.join();
+  if (threadless_) drain_here(true);
   if (blobs_) blobs_->stop();
 }
 
@@ -180,6 +182,7 @@ void Session::release() {
 
 void Session::flush() {
   if (t_draining) return;  // a sink that flushes would wait for itself
+  if (threadless_) return drain_here(false);
   const std::uint64_t mine = requested_.fetch_add(1) + 1;
   Journal::instance().wake().raise();
   const std::uint64_t deadline = base::monotonic_ns() + kFlushPatienceNs;
@@ -191,14 +194,25 @@ void Session::flush() {
 
 snapshot::BlobRoom Session::reserve_blob(std::uint64_t bytes) {
   if (blobs_) return blobs_->reserve(bytes);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
-                 "there is no output directory for raw tensors, only their statistics are kept: "
-                 "pass profile(path=...) and output=\"spool\"");
+  say_no_place_for_blobs();
   return {};
 }
 
+void Session::say_no_place_for_blobs() const noexcept {
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
+                 "there is no output directory for raw tensors, only their statistics are kept: "
+                 "pass profile(path=...) and output=\"spool\"");
+}
+
 void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
-  if (blob && blobs_) capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
+  const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
+  if (wanted && !blobs_) {
+    say_no_place_for_blobs();
+  } else if (blob) {
+    capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
+  } else if (wanted) {
+    blobs_->lose();
+  }
   if (!captures_.add(std::move(capture))) return;
   // At once, since the journal knows nothing of it; but where epochs are short, several together.
   const std::uint64_t now = base::monotonic_ns();
@@ -211,7 +225,6 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
 }
 
 void Session::run() noexcept {
-  pthread_setname_np(pthread_self(), "sonde-drain");
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
   Journal::instance().warm_ahead();
@@ -224,12 +237,7 @@ void Session::run() noexcept {
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
     const std::uint64_t requested = requested_.load();
-    try {
-      tick();
-    } catch (const std::exception& error) {
-      base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
-                     std::string("a flush failed, and what it held may be lost: ") + error.what());
-    }
+    try_tick();
     done_.store(requested);
     done_event_.raise();
     if (termination_requested()) return finish_for_signal();
@@ -239,6 +247,19 @@ void Session::run() noexcept {
     }
     sleep(seen);
   }
+  end_draining();
+}
+
+void Session::try_tick() noexcept {
+  try {
+    tick();
+  } catch (const std::exception& error) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "tick",
+                   std::string("a flush failed, and what it held may be lost: ") + error.what());
+  }
+}
+
+void Session::end_draining() noexcept {
   try {
     last_tick(kBlobPatienceNs);
   } catch (const std::exception& error) {
@@ -250,6 +271,22 @@ void Session::run() noexcept {
   captures_.close();
   done_.store(~std::uint64_t{0});
   done_event_.raise();
+}
+
+// What the drain thread would do, on the thread of whoever flushes or ends the session.
+void Session::drain_here(bool last) noexcept {
+  const std::lock_guard lock(draining_here_);
+  if (ended_here_) return;
+  t_draining = true;
+  if (last) {
+    end_draining();
+    ended_here_ = true;
+  } else {
+    requested_.fetch_add(1);  // somebody waits: statistics under way get their moment
+    try_tick();
+    done_.store(requested_.load());
+  }
+  t_draining = false;
 }
 
 // Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
@@ -471,25 +508,7 @@ void Session::deliver(Moved moved) {
     commit(moved);
   }
   if (options_.on_batch) options_.on_batch(json_.view());
-  if (options_.on_lines) emit_lines();
-}
-
-// Each span with its newest marks, whichever batch they came in.
-void Session::emit_lines() {
-  constexpr std::size_t kMaxMarks = 64;
-  std::unordered_map<base::Id, std::vector<const model::Mark*>, base::IdHash> marks_of;
-  for (const model::Batch* batch : {&earlier_, &batch_}) {
-    for (const model::Mark& mark : batch->marks) marks_of[mark.span_id].push_back(&mark);
-  }
-  std::vector<std::string> lines;
-  lines.reserve(batch_.spans.size());
-  for (const model::Span& span : batch_.spans) {
-    std::string& line = lines.emplace_back("[cirron] ");
-    std::span<const model::Mark* const> marks;
-    if (const auto found = marks_of.find(span.id); found != marks_of.end()) marks = found->second;
-    model::append_line(line, span, marks.last(std::min(marks.size(), kMaxMarks)));
-  }
-  if (!lines.empty()) options_.on_lines(lines);
+  if (options_.on_lines && !batch_.spans.empty()) options_.on_lines(lines_of(batch_, earlier_));
 }
 
 void Session::look_around() {

@@ -47,8 +47,12 @@ class Session {
 
  private:
   void open_journal();
+  void say_no_place_for_blobs() const noexcept;
   void open_root();
   void run() noexcept;
+  void try_tick() noexcept;
+  void end_draining() noexcept;
+  void drain_here(bool last) noexcept;
   void tick();
   void last_tick(std::uint64_t blob_patience_ns);
   void drain_batches();
@@ -59,7 +63,6 @@ class Session {
   bool journal_was_lost();
   bool next_batch(Moved& moved);
   void deliver(Moved moved);
-  void emit_lines();
   void look_around();
   void recover_dead();
   void sleep(std::uint32_t seen);
@@ -72,6 +75,9 @@ class Session {
   std::optional<snapshot::BlobWriter> blobs_;
   Captures captures_;
   std::thread thread_;
+  bool threadless_ = false;   // no thread could be had
+  std::mutex draining_here_;  // then: one caller at a time
+  bool ended_here_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;

@@ -1,8 +1,6 @@
 #include "engine/snapshot/blob.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,10 +13,10 @@
 #include <exception>
 #include <limits>
 #include <mutex>
-#include <thread>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/snapshot/blob_file.h"
 
 namespace sonde::snapshot {
@@ -29,6 +27,7 @@ using base::Status;
 namespace {
 
 constexpr std::uint64_t kWorthAWarning = 100'000'000;
+constexpr std::string_view kNotCopied = "blob-not-copied";  // one warning, whatever the reason
 constexpr auto kGoodbye = std::chrono::seconds(2);
 
 constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
@@ -67,7 +66,6 @@ std::string with_commas(std::uint64_t value) {
 // Where every core is busy this leaves it a hundredth of one. SCHED_IDLE would leave it so little
 // that a gigabyte takes many minutes.
 void lower_priority() noexcept {
-  pthread_setname_np(pthread_self(), "sonde-blob");
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_BATCH, &none);
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
@@ -99,15 +97,33 @@ class Pace {
 
 }  // namespace
 
+// What the files of one span take together. They come one right behind the other.
+struct SpanSize {
+  explicit SpanSize(const base::Id& span) : span_id(span) {}
+
+  void add(Kind kind, std::span<const SafeTensor> tensors) noexcept {
+    for (const SafeTensor& tensor : tensors) {
+      bytes.fetch_add(tensor.bytes());
+      elements[static_cast<std::size_t>(kind)].fetch_add(tensor.elements());
+    }
+  }
+  // A parameter and its gradient are one.
+  std::uint64_t parameters() const noexcept { return std::max(elements[0], elements[1]); }
+
+  const base::Id span_id;
+  std::atomic<std::uint64_t> bytes{0}, elements[2] = {0, 0};
+};
+
 struct BlobJob {
   enum class State { kWaiting, kWritten, kFailed, kGivenUp };
   base::Id span_id;
   Kind kind;
   std::unique_ptr<BlobSource> source;
+  std::shared_ptr<SpanSize> size;
   std::atomic<bool> cancelled{false};
   std::atomic<State> state{State::kWaiting};
-  std::string uri;  // these two before the state
-  std::string problem;
+  std::string uri;  // these three before the state
+  std::string problem, remedy;
 };
 
 struct BlobWriter::State : std::enable_shared_from_this<State> {
@@ -122,9 +138,10 @@ struct BlobWriter::State : std::enable_shared_from_this<State> {
   std::mutex lock;  // guards the rest
   std::condition_variable changed;
   std::deque<std::shared_ptr<BlobJob>> jobs;
+  std::shared_ptr<SpanSize> size;  // of the newest span
   bool started = false, stopping = false, ended = false;
 
-  void start();
+  void start(BlobJob& job);
   void run() noexcept;
   void work_on(BlobJob& job) noexcept;
   Status write_file(BlobJob& job, std::string& path);
@@ -143,27 +160,38 @@ class PendingBlob : public Pending {
   bool ready() noexcept override { return job_->state.load() != BlobJob::State::kWaiting; }
 
   void complete(Capture& capture, bool) noexcept override {
-    const bool given_up = give_up();
+    give_up();
     if (job_->state.load() == BlobJob::State::kWritten) {
       capture.blob_uri = std::move(job_->uri);
+      warn_of_size();
       return;
     }
     writer_->lost.fetch_add(1);
-    const std::string& directory = writer_->directory;
-    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
-                   !given_up
-                       ? job_->problem +
-                             "; the raw tensors of this snapshot are lost, its statistics are "
-                             "kept: free space or make " +
-                             directory + " writable"
-                       : "the session ended before the raw tensors of its last snapshots were "
-                         "in " +
-                             directory +
-                             "; they are lost, their statistics are kept: use a faster disk or "
-                             "snapshots=\"stats\"");
+    const bool failed = job_->state.load() == BlobJob::State::kFailed;
+    base::log_once(
+        LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
+        failed ? job_->problem +
+                     "; the raw tensors of this snapshot are lost, its statistics are kept: " +
+                     job_->remedy
+               : "the session ended before the raw tensors of its last snapshots were in " +
+                     writer_->directory +
+                     "; they are lost, their statistics are kept: use a faster disk or "
+                     "snapshots=\"stats\"");
   }
 
  private:
+  // Not before the first file is written: by then the others of its span are known.
+  void warn_of_size() const noexcept {
+    const std::uint64_t bytes = job_->size->bytes.load();
+    if (bytes < kWorthAWarning) return;
+    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-size",
+                   "one snapshot takes " + with_commas(bytes) + " bytes (" +
+                       with_commas(job_->size->parameters()) + " parameters) in " +
+                       writer_->directory +
+                       ": where that is too much, pass a smaller sample_rate or "
+                       "snapshots=\"stats\"");
+  }
+
   // True when it was this that ended it.
   bool give_up() noexcept {
     job_->cancelled.store(true);
@@ -204,8 +232,7 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
                available > ~std::uint64_t{0} - waiting ? available : (available + waiting) / 4);
   if (waiting + bytes <= most) return {state_->taken, bytes};
   state_->taken->fetch_sub(bytes);
-  state_->lost.fetch_add(1);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-room",
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
                  "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
                      with_commas(waiting) + " bytes wait to be written and " + with_commas(most) +
                      " may; the statistics are kept, blob_drop_count in health() counts such "
@@ -213,30 +240,28 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
   return {};
 }
 
+void BlobWriter::lose() noexcept {
+  state_->lost.fetch_add(1);
+  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
+                 "the raw tensors of a snapshot could not be copied for want of memory; the "
+                 "statistics are kept, blob_drop_count in health() counts such snapshots: free "
+                 "memory, or take raw tensors less often (sample_rate)");
+}
+
 std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,
                                            std::unique_ptr<BlobSource> source) {
-  std::uint64_t bytes = 0, parameters = 0;
-  for (const SafeTensor& tensor : source->tensors()) {
-    bytes += tensor.bytes();
-    parameters += tensor.elements();
-  }
-  if (bytes >= kWorthAWarning) {
-    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob",
-                   kind == Kind::kWeights ? "blob-size-weights" : "blob-size-gradients",
-                   "one snapshot of the " + std::string(kind_name(kind)) + " takes " +
-                       with_commas(bytes) + " bytes (" + with_commas(parameters) +
-                       " parameters) in " + state_->directory +
-                       ": where that is too much, pass a smaller sample_rate or "
-                       "snapshots=\"stats\"");
-  }
   auto job = std::make_shared<BlobJob>();
   job->span_id = span_id;
   job->kind = kind;
   job->source = std::move(source);
   const std::lock_guard lock(state_->lock);
+  if (!state_->size || state_->size->span_id != span_id)
+    state_->size = std::make_shared<SpanSize>(span_id);
+  job->size = state_->size;
+  job->size->add(kind, job->source->tensors());
   if (state_->stopping) job->state.store(BlobJob::State::kGivenUp);
-  if (!state_->started && !state_->stopping) state_->start();
-  if (!state_->stopping) state_->jobs.push_back(job);
+  if (!state_->started && !state_->stopping) state_->start(*job);
+  if (state_->started && !state_->stopping) state_->jobs.push_back(job);
   state_->changed.notify_all();
   return std::make_unique<PendingBlob>(std::move(job), state_);
 }
@@ -247,14 +272,16 @@ std::uint64_t BlobWriter::written() const noexcept { return state_->written.load
 std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
 
 // Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
-void BlobWriter::State::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  started = true;
-  std::thread([self = shared_from_this()] { self->run(); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+// Where no thread can be had this job is lost; the next one tries again.
+void BlobWriter::State::start(BlobJob& job) {
+  const Status status =
+      base::start_detached_thread("sonde-blob", [self = shared_from_this()] { self->run(); });
+  started = status.ok();
+  if (started) return;
+  job.source.reset();  // a copy of the tensors is much to keep for nothing
+  job.problem = status.text();
+  job.remedy = "allow the process more threads (ulimit -u) or memory (ulimit -v)";
+  job.state.store(BlobJob::State::kFailed);
 }
 
 void BlobWriter::State::run() noexcept {
@@ -285,10 +312,15 @@ void BlobWriter::State::work_on(BlobJob& job) noexcept {
     status = {ENOMEM, "cannot write a snapshot"};
   }
   job.source.reset();
-  if (!status.ok()) job.problem = status.text();
+  if (!status.ok()) {
+    job.problem = status.text();
+    job.remedy = "free space or make " + directory + " writable";
+  }
   auto waiting = BlobJob::State::kWaiting;
   const bool wanted = job.state.compare_exchange_strong(
-      waiting, status.ok() ? BlobJob::State::kWritten : BlobJob::State::kFailed);
+      waiting, status.ok()                   ? BlobJob::State::kWritten
+               : status.error() == ECANCELED ? BlobJob::State::kGivenUp
+                                             : BlobJob::State::kFailed);
   if (!status.ok()) return;
   // A file that no record will name is of no use.
   if (wanted) {

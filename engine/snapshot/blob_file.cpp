@@ -20,6 +20,12 @@ constexpr std::string_view kTemporary = ".tmp";
 constexpr std::uint64_t kLeftFree = 64u << 20;
 constexpr std::int64_t kAbandonedNs = 600'000'000'000;
 
+// The file system, or a sandbox, has no such call: not a word about the data.
+bool cannot_sync(int error) {
+  return error == ENOSYS || error == EINVAL || error == ESPIPE || error == EPERM ||
+         error == EOPNOTSUPP;
+}
+
 std::string link_to(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 }  // namespace
@@ -64,15 +70,22 @@ Status BlobFile::append(std::span<const std::byte> piece) {
   // to anybody: given back, they do not push out what the host reads.
   const auto from = static_cast<off64_t>(on_disk_);
   const auto length = static_cast<off64_t>(written_ - on_disk_);
-  ::sync_file_range(fd_.get(), from, length, SYNC_FILE_RANGE_WRITE);
+  if (Status status = sync(from, length, SYNC_FILE_RANGE_WRITE); !status.ok()) return status;
   if (from > 0) {
-    ::sync_file_range(
-        fd_.get(), 0, from,
-        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    constexpr unsigned kArrived =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (Status status = sync(0, from, kArrived); !status.ok()) return status;
     ::posix_fadvise(fd_.get(), 0, from, POSIX_FADV_DONTNEED);
   }
   on_disk_ = written_;
   return {};
+}
+
+// Where a disk is full or broken, a write may go well and its way to the disk not. The system tells
+// that once: an answer that is passed over is gone.
+Status BlobFile::sync(off64_t from, off64_t length, unsigned flags) const {
+  if (::sync_file_range(fd_.get(), from, length, flags) == 0 || cannot_sync(errno)) return {};
+  return Status::from_errno("cannot write to " + directory_);
 }
 
 Status BlobFile::take_name(const std::string& wanted) {
@@ -90,6 +103,11 @@ Status BlobFile::take_name(const std::string& wanted) {
 }
 
 Status BlobFile::publish(std::string_view folder, std::string_view stem, std::string& path) {
+  int done;
+  do {
+    done = ::fdatasync(fd_.get());
+  } while (done != 0 && errno == EINTR);
+  if (done != 0 && !cannot_sync(errno)) return Status::from_errno("cannot write to " + directory_);
   const std::string place = base::join_path(directory_, folder);
   if (Status status = base::make_directories(place); !status.ok()) return status;
   for (int n = 1;; ++n) {

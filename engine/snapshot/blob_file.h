@@ -1,6 +1,8 @@
 // A file that is written slowly in the background and appears under its name when it is whole.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,13 +26,15 @@ class BlobFile {
   // hold up other writers.
   base::Status append(std::span<const std::byte> piece);
   // As `<directory>/<folder>/<stem>.safetensors`, or `<stem>-2.safetensors` and so on where that is
-  // taken; `path` is where it is.
+  // taken; `path` is where it is. Waits until the disk has all of it: what has a name is whole,
+  // also after a loss of power.
   base::Status publish(std::string_view folder, std::string_view stem, std::string& path);
 
   // Removes what dead processes left in `directory`.
   static void clean(const std::string& directory);
 
  private:
+  base::Status sync(off64_t from, off64_t length, unsigned flags) const;
   base::Status take_name(const std::string& wanted);
 
   base::Fd fd_;

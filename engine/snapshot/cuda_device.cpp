@@ -1,13 +1,12 @@
 #include "engine/snapshot/cuda_device.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <thread>
 
+#include "engine/base/thread.h"
 #include "engine/snapshot/cuda_compiler.h"
 
 namespace sonde::snapshot {
@@ -58,16 +57,11 @@ CudaState CudaDevice::prepare(bool wait) noexcept {
   std::unique_lock lock(lock_);
   if (!begun_) {
     begun_ = true;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      std::thread([this] { compile(); }).detach();  // `this` stays for the life of the process
-    } catch (...) {
+    // `this` stays for the life of the process.
+    if (!base::start_detached_thread("sonde-nvrtc", [this] { compile(); }).ok()) {
       state_ = CudaState::kUnavailable;
       problem_ = "no thread to compile the kernels on";
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   if (wait) prepared_.wait(lock, [this] { return state_ != CudaState::kPreparing; });
   return state_;
@@ -79,7 +73,6 @@ std::string CudaDevice::problem() const {
 }
 
 void CudaDevice::compile() noexcept {
-  pthread_setname_np(pthread_self(), "sonde-nvrtc");
   std::string problem;
   try {
     int major = 0, minor = 0;

@@ -1,15 +1,13 @@
 #include "engine/snapshot/pool.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
+
+#include "engine/base/thread.h"
 
 namespace sonde::snapshot {
 
@@ -44,19 +42,14 @@ class Pool {
  private:
   // How many there are, at most `helpers`.
   unsigned grow(unsigned helpers) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      for (; threads_ < helpers; ++threads_) std::thread([this] { wait(); }).detach();
-    } catch (const std::system_error&) {  // fewer, then
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const auto start = [this] {
+      return base::start_detached_thread("sonde-measure", [this] { wait(); }).ok();
+    };
+    while (threads_ < helpers && start()) ++threads_;
     return std::min(helpers, threads_);
   }
 
   void wait() {
-    pthread_setname_np(pthread_self(), "sonde-measure");
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [&] { return wanted_ != 0; });

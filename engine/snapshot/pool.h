@@ -1,5 +1,5 @@
 // A few threads that wait to help with one piece of work at a time. They exist from the first time
-// they are needed, block every signal, and are never joined: the process ends around them.
+// they are needed, and are never joined: the process ends around them.
 #pragma once
 
 #include <functional>

@@ -234,3 +234,50 @@ def test_the_end_of_the_program_writes_what_waits(tmp_path):
     )
     assert len(list(tmp_path.glob("snapshots/*/weights.safetensors"))) == 3
     assert [r["mode"] for r in records_in(tmp_path / "spool")] == ["full"] * 3
+
+
+def test_no_memory_for_a_copy_is_said_and_counted(tmp_path):
+    done = run_python(
+        """
+        import resource, sys, torch, cirron as ci
+        from sonde import _core
+        handle = ci.profile(path=sys.argv[1])
+        weight = torch.ones(50_000_000)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        limit = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000, limit[1]))
+        for _ in range(2):
+            _core.write_blob(["w"], [weight], "weights")
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+        assert handle.health()["blob_drop_count"] == 2, handle.health()
+        """,
+        tmp_path,
+    )
+    assert done.stderr.count("could not be copied") == 1, done.stderr
+    assert [r["mode"] for r in records_in(tmp_path / "spool")] == ["stats"] * 2
+
+
+def test_no_thread_for_the_file_leaves_signals_and_statistics(tmp_path):
+    """A limit on memory that a thread's stack does not fit into."""
+    done = run_python(
+        """
+        import resource, signal, sys, torch, cirron as ci
+        from sonde import _core
+        handle = ci.profile(path=sys.argv[1])
+        weight = torch.ones(10)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        limit = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + 1_000_000, limit[1]))
+        _core.write_blob(["w"], [weight], "weights")
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+        ci.flush()
+        assert handle.health()["blob_drop_count"] == 1, handle.health()
+        _core.write_blob(["w"], [weight], "weights")
+        ci.shutdown()
+        """,
+        tmp_path,
+    )
+    assert done.stderr.count("cannot start a thread") == 1, done.stderr
+    modes = sorted(r["mode"] for r in records_in(tmp_path / "spool"))
+    assert modes == ["full", "stats"], "the next one has a thread"

@@ -1,6 +1,9 @@
 // Captures on their way through a session, in a child of its own each time.
 #include "engine/session/captures.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -14,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/snapshot/blob_copy.h"
+#include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -365,6 +369,7 @@ TEST(CapturesWithBlobs, StopWritesThemAll) {
     for (std::uint64_t i = 0; i < 10; ++i) {
       Capture capture = capture_of(1);
       capture.span_id = {7, i};
+      capture.in_blob = {true};
       engine().add_capture(std::move(capture), blob_of(std::vector<float>(1 << 20, 1.0f)));
     }
     stop();
@@ -383,6 +388,7 @@ TEST(CapturesWithBlobs, BlobThatFailsLeavesTheStatistics) {
     for (int i = 0; i < 2; ++i) {
       Capture capture = capture_of(2);
       capture.mode = "full";
+      capture.in_blob = {true, false};
       engine().add_capture(std::move(capture), blob_of({1}));
     }
     stop();
@@ -394,6 +400,68 @@ TEST(CapturesWithBlobs, BlobThatFailsLeavesTheStatistics) {
     }
     EXPECT_EQ(engine().counters().dropped_blobs, 2u);
     EXPECT_EQ(LogLines::count("statistics are kept"), 1u) << LogLines::all();
+  });
+}
+
+TEST(CapturesWithBlobs, OneThatCouldNotBeCopiedIsSaidAndCounted) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(slow_flush(dir.path()));
+    for (int i = 0; i < 2; ++i) {
+      Capture capture = capture_of(2);
+      capture.in_blob = {true, false};
+      engine().add_capture(std::move(capture), nullptr);
+    }
+    engine().add_capture(capture_of(1), nullptr);  // nobody wanted a file
+    stop();
+    EXPECT_EQ(count_in(dir.path()), 5u);
+    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
+    EXPECT_EQ(LogLines::count("raw tensors of a snapshot could not be copied"), 1u)
+        << LogLines::all();
+  });
+}
+
+TEST(CapturesWithBlobs, OneWithoutRoomIsCountedOnceAndSaidOnce) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    Options options = slow_flush(dir.path());
+    options.blobs.max_waiting_bytes = 3;
+    engine().start(options);
+    Capture capture = capture_of(1);
+    capture.in_blob = {true};
+    EXPECT_FALSE(engine().reserve_blob(4));
+    engine().add_capture(std::move(capture), nullptr);
+    stop();
+    EXPECT_EQ(engine().counters().dropped_blobs, 1u);
+    EXPECT_EQ(LogLines::count("statistics are kept"), 1u) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("wait to be written"));
+  });
+}
+
+// A thread to write the file cannot be had, but the one that drains is there.
+TEST(CapturesWithBlobs, WithoutAThreadForTheFileTheStatisticsAreWritten) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(slow_flush(dir.path()));
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, nullptr, &before);
+    for (int i = 0; i < 2; ++i) {
+      Capture capture = capture_of(2);
+      capture.in_blob = {true, false};
+      engine().add_capture(std::move(capture), blob_of({1, 2, 3}));
+    }
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    EXPECT_EQ(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
+    EXPECT_EQ(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
+    stop();
+    EXPECT_EQ(count_in(dir.path()), 4u);
+    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
+    EXPECT_EQ(LogLines::count("cannot start a thread"), 1u) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("ulimit -u"));
   });
 }
 

@@ -1,5 +1,8 @@
 // Disks that are full, gone or read-only: recording goes on, one warning says what to do, nothing
 // is lost that can be kept.
+#include <pthread.h>
+#include <signal.h>
+
 #include <fstream>
 #include <string>
 #include <vector>
@@ -8,6 +11,7 @@
 
 #include "engine/session/engine.h"
 #include "engine/session/outbox.h"
+#include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -28,6 +32,32 @@ using Names = std::vector<std::string>;
 
 void record(int count) {
   for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
+}
+
+TEST(Trouble, WithoutAThreadFlushAndStopWrite) {
+  const TempDir dir;
+  in_child([&] {
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    LogLines log;
+    session::Options options = spool_to(dir.path());
+    options.handle_signals = true;
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, nullptr, &before);
+    engine().start(options);
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    EXPECT_EQ(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
+    struct sigaction action;
+    ASSERT_EQ(::sigaction(SIGTERM, nullptr, &action), 0);
+    EXPECT_EQ(action.sa_handler, SIG_DFL) << "nobody would act on it";
+    EXPECT_EQ(LogLines::count("cannot start a thread"), 1u) << LogLines::all();
+    record(10);
+    engine().flush();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 10u);
+    record(5);
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 16u) << "with the session's own";
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
 }
 
 TEST(Trouble, FullDiskKeepsBatchesUntilThereIsRoom) {

@@ -23,6 +23,7 @@
 #include "engine/snapshot/blob_copy.h"
 #include "engine/snapshot/blob_file.h"
 #include "tests/engine/support/child.h"
+#include "tests/engine/support/refuse.h"
 #include "tests/engine/support/temp_dir.h"
 
 namespace sonde::snapshot {
@@ -127,28 +128,23 @@ TEST(BlobCopy, EveryLayoutBecomesContiguous) {
   }
 }
 
-TEST(BlobCopy, ThreadsCopyTheSame) {
-  std::vector<std::uint32_t> memory(6 << 20);
+TEST(BlobCopy, TensorsLieOneBehindTheOther) {
+  std::vector<std::uint32_t> memory(2 << 20);
   std::iota(memory.begin(), memory.end(), 0u);
   const std::int64_t sizes[] = {1 << 10, 1 << 10}, strides[] = {1, 1 << 10};
-  std::vector<Tensor> tensors;
-  std::vector<SafeTensor> described;
-  for (std::size_t i = 0; i < 40; ++i) {
-    tensors.push_back({memory.data() + (i % 5 << 20), Element::kUInt32, 2, sizes,
-                       i % 2 == 0 ? nullptr : strides});
-    described.push_back({"w", "U32", {sizes[0], sizes[1]}});
-  }
-  const auto bytes_of = [&](unsigned threads) {
-    const auto copy = BlobCopy::take({}, described, tensors, threads);
-    std::string all;
-    for (std::span<const std::byte> piece; copy->next(piece).ok() && !piece.empty();)
-      all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return all;
-  };
-  const std::string one = bytes_of(1);
-  EXPECT_EQ(one.size(), std::size_t{40} << 22);
-  EXPECT_EQ(std::memcmp(one.data(), memory.data(), 1 << 22), 0);
-  EXPECT_TRUE(bytes_of(3) == one);
+  const std::vector<Tensor> tensors = {
+      {memory.data(), Element::kUInt32, 2, sizes, strides},
+      {memory.data() + (1 << 20), Element::kUInt32, 2, sizes, nullptr}};
+  const SafeTensor described{"w", "U32", {sizes[0], sizes[1]}};
+  const auto copy = BlobCopy::take({}, {described, described}, tensors);
+  std::string all;
+  for (std::span<const std::byte> piece; copy->next(piece).ok() && !piece.empty();)
+    all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  ASSERT_EQ(all.size(), std::size_t{8} << 20);
+  std::uint32_t second = 0;
+  std::memcpy(&second, all.data() + 4, sizeof second);
+  EXPECT_EQ(second, 1u << 10) << "the first one is transposed";
+  EXPECT_EQ(std::memcmp(all.data() + (4 << 20), memory.data() + (1 << 20), 4 << 20), 0);
 }
 
 TEST(BlobCopy, ForkedChildDoesNotHoldIt) {
@@ -204,12 +200,20 @@ TEST(BlobWriter, MuchIsSaidWithBytesAndParameters) {
   in_child([&] {
     listen();
     BlobWriter writer(dir.path(), {}, nullptr);
-    writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(99'999'999));
-    EXPECT_TRUE(spoken().empty());
-    for (int i = 0; i < 2; ++i)
-      writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(100'000'000));
+    writer.hurry();
+    for (std::uint64_t span = 0; span < 2; ++span)
+      settled(writer.write({3, span}, Kind::kWeights, std::make_unique<Endless>(60'000'000)));
+    EXPECT_TRUE(spoken().empty()) << "each span for itself";
+    for (std::uint64_t span = 0; span < 2; ++span) {
+      auto weights = writer.write({4, span}, Kind::kWeights, std::make_unique<Endless>(60'000'000));
+      auto gradients =
+          writer.write({4, span}, Kind::kGradients, std::make_unique<Endless>(40'000'000));
+      settled(std::move(weights));
+      settled(std::move(gradients));
+    }
     ASSERT_EQ(spoken().size(), 1u);
-    EXPECT_TRUE(said("weights takes 100,000,000 bytes (100,000,000 parameters)")) << spoken()[0];
+    EXPECT_TRUE(said("one snapshot takes 100,000,000 bytes (60,000,000 parameters)"))
+        << spoken()[0];
   });
 }
 
@@ -226,7 +230,6 @@ TEST(BlobWriter, BeyondTheBoundNothingIsCopied) {
       EXPECT_TRUE(writer.reserve(400));
     }
     EXPECT_TRUE(writer.reserve(1000)) << "what goes away gives its room back";
-    EXPECT_EQ(writer.lost(), 2u);
     ASSERT_EQ(spoken().size(), 1u);
     EXPECT_TRUE(said("600 bytes wait to be written and 1,000 may")) << spoken()[0];
     BlobWriter huge(dir.path(), {.max_waiting_bytes = ~std::uint64_t{0}}, nullptr);
@@ -353,9 +356,69 @@ TEST(BlobWriter, StopDoesNotWaitForASlowDisk) {
       ::usleep(20'000);
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-    BlobWriter stopped(dir.path(), {}, nullptr);
-    stopped.stop();
-    EXPECT_TRUE(stopped.write(kSpan, Kind::kWeights, copy_of({1}, "w"))->ready()) << "given up";
+    Capture capture;
+    blob->complete(capture, true);
+    ASSERT_EQ(spoken().size(), 1u);
+    EXPECT_TRUE(spoken()[0].starts_with("the session ended before")) << spoken()[0];
+  });
+}
+
+TEST(BlobWriter, WhatComesAfterStopIsGivenUp) {
+  const TempDir dir;
+  in_child([&] {
+    listen();
+    BlobWriter writer(dir.path(), {}, nullptr);
+    writer.stop();
+    const Capture late = settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")));
+    EXPECT_EQ(late.blob_uri, "");
+    EXPECT_EQ(writer.lost(), 1u);
+    ASSERT_EQ(spoken().size(), 1u);
+    EXPECT_TRUE(spoken()[0].starts_with("the session ended before")) << spoken()[0];
+  });
+}
+
+// A full or broken disk may take a write and refuse it later, on its way out.
+void expect_lost_where(unsigned call, int error) {
+  const TempDir dir;
+  in_child([&] {
+    if (!testing::refuse(call, error)) GTEST_SKIP() << "cannot filter calls here";
+    listen();
+    BlobWriter writer(dir.path(), {}, nullptr);
+    expect_lost(writer, writer.write(kSpan, Kind::kWeights, std::make_unique<Endless>(4 << 20)),
+                std::strerror(error));
+    EXPECT_FALSE(std::filesystem::exists(dir / kFolder)) << "a broken file has a name";
+  });
+}
+
+TEST(BlobWriter, WhatTheDiskRefusesLaterIsLost) {
+  for (const unsigned call : {SYS_sync_file_range, SYS_fdatasync})
+    for (const int error : {EIO, ENOSPC, EDQUOT}) expect_lost_where(call, error);
+}
+
+TEST(BlobWriter, WhereNothingCanBeSyncedItIsWrittenAllTheSame) {
+  const TempDir dir;
+  in_child([&] {
+    for (const unsigned call : {SYS_sync_file_range, SYS_fdatasync})
+      if (!testing::refuse(call, ENOSYS)) GTEST_SKIP() << "cannot filter calls here";
+    BlobWriter writer(dir.path(), {}, nullptr);
+    EXPECT_NE(settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w"))).blob_uri, "");
+  });
+}
+
+TEST(BlobWriter, WithoutAThreadItIsLost) {
+  const TempDir dir;
+  in_child([&] {
+    listen();
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    BlobWriter writer(dir.path(), {}, nullptr);
+    expect_lost(writer, writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")),
+                "cannot start a thread");
+    settled(writer.write(kSpan, Kind::kWeights, copy_of({1}, "w")));
+    EXPECT_EQ(writer.lost(), 2u);
+    const auto start = std::chrono::steady_clock::now();
+    writer.stop();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1))
+        << "no one to wait for";
   });
 }
 
