@@ -22,11 +22,13 @@ struct Command {
 };
 
 Run declare_trace(CLI::App& app);
+Run declare_snapshots(CLI::App& app);
 Run declare_autopsy(CLI::App& app);
 Run declare_tail(CLI::App& app);
 
 inline constexpr Command kCommands[] = {
     {"trace", "Print the tree of a recorded run, all ranks", declare_trace},
+    {"snapshots", "Print the statistics of weights and gradients, by epoch", declare_snapshots},
     {"autopsy", "Say what dead processes left behind and recover it", declare_autopsy},
     {"tail", "Follow the spans of running processes", declare_tail},
 };

@@ -57,6 +57,15 @@ bool locate_or_complain(const std::string& path, Place& out) {
   return status.ok();
 }
 
+bool locate_with_records(const std::string& path, Place& out) {
+  if (!locate_or_complain(path, out)) return false;
+  if (!out.files.empty() || !out.journals.empty()) return true;
+  complain(path +
+           " holds no spool file and no journal; name the output directory of a run (by default "
+           ".cirron)");
+  return false;
+}
+
 base::Status refresh(Place& place) {
   if (place.output_dir.empty()) return {};
   if (base::Status status = spool::find_spool_files(place.output_dir, place.files); !status.ok())

@@ -19,6 +19,8 @@ struct Place {
 base::Status locate(const std::string& path, Place& out);
 // The same for a command: false after having said what to name instead.
 bool locate_or_complain(const std::string& path, Place& out);
+// The same where a place without any file is of no use either.
+bool locate_with_records(const std::string& path, Place& out);
 
 // Looks again for files and journals of the same place.
 base::Status refresh(Place& place);

@@ -12,7 +12,7 @@ namespace sonde::cli {
 
 namespace {
 
-int as_text(int rank) { return rank; }
+std::int64_t as_text(std::int64_t number) { return number; }
 
 std::string as_text(std::string_view name) {
   model::Span span;
@@ -22,9 +22,8 @@ std::string as_text(std::string_view name) {
   return out;
 }
 
-// a, b, c and 5 more
 template <typename List>
-std::string some_of(const List& items) {
+std::string join_some(const List& items) {
   constexpr std::size_t kSpoken = 10;
   std::string out;
   std::size_t spoken = 0;
@@ -36,6 +35,9 @@ std::string some_of(const List& items) {
 }
 
 }  // namespace
+
+std::string some_of(const std::set<std::int64_t>& numbers) { return join_some(numbers); }
+std::string some_of(const std::set<std::string, std::less<>>& names) { return join_some(names); }
 
 void Selection::look(const std::vector<model::Span>& spans) {
   runs_.add(spans);
@@ -67,8 +69,8 @@ void Selection::narrow(std::vector<model::Span>& spans) {
 
 void Selection::explain_rank() const {
   if (!choice_.rank || ranks_.empty() || ranks_.contains(*choice_.rank)) return;
-  complain(
-      fmt::format("no span is of rank {}; there are spans of: {}", *choice_.rank, some_of(ranks_)));
+  complain(fmt::format("no span is of rank {}; there are spans of: {}", *choice_.rank,
+                       join_some(ranks_)));
 }
 
 void Selection::explain_name(std::vector<std::string_view> names) const {
@@ -77,7 +79,7 @@ void Selection::explain_name(std::vector<std::string_view> names) const {
   if (choice_.name.empty() || names.empty() ||
       std::binary_search(names.begin(), names.end(), choice_.name))
     return;
-  complain(fmt::format("no span is called {}; there are: {}", choice_.name, some_of(names)));
+  complain(fmt::format("no span is called {}; there are: {}", choice_.name, join_some(names)));
 }
 
 }  // namespace sonde::cli

@@ -2,6 +2,8 @@
 // nothing of it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +21,10 @@ struct Choice {
   std::string name;
 };
 
+// a, b, c and 5 more
+std::string some_of(const std::set<std::int64_t>& numbers);
+std::string some_of(const std::set<std::string, std::less<>>& names);
+
 class Selection {
  public:
   explicit Selection(const Choice& choice) : choice_(choice) {}
@@ -35,6 +41,7 @@ class Selection {
   void explain_rank() const;
   void explain_name(std::vector<std::string_view> names) const;
 
+  bool has_rank(int rank) const { return ranks_.contains(rank); }
   const model::Runs& runs() const noexcept { return runs_; }
   bool wants_run() const noexcept { return !choice_.run.empty(); }
 

@@ -113,13 +113,7 @@ int draw_tree(const Place& place, const TraceOptions& options) {
 
 int run(const TraceOptions& options) {
   Place place;
-  if (!locate_or_complain(options.directory, place)) return 1;
-  if (place.files.empty() && place.journals.empty()) {
-    complain(options.directory +
-             " holds no spool file and no journal; name the output directory of a run (by default "
-             ".cirron)");
-    return 1;
-  }
+  if (!locate_with_records(options.directory, place)) return 1;
   return options.summary ? summarize(place, options) : draw_tree(place, options);
 }
 

@@ -77,11 +77,26 @@ struct Mark {
   bool summary = false;
 };
 
-// Statistics of one tensor; the body is kept as JSON because nobody on this path looks inside.
+// Statistics of one tensor; the body is kept as JSON because those who hand it on do not look
+// inside.
 struct Snapshot {
   base::Id id;
   base::Id span_id;
   std::string_view json;  // the whole object as it stands in the spool
+};
+
+// What a snapshot says, for those who do.
+struct TensorStats {
+  std::string_view name;
+  std::string_view shape;  // as it is written, without its brackets
+  std::string_view dtype;
+  std::string_view unavailable;  // why there are no statistics
+  bool known = false;            // false: there are none, and none of the numbers below
+  double mean = 0, std = 0, min = 0, max = 0, norm = 0;
+  // kNone: not counted, as in the spools of others.
+  std::int64_t count = kNone, nan_count = kNone, inf_count = kNone, zero_count = kNone;
+
+  bool gradient() const noexcept { return name.ends_with(".grad"); }
 };
 
 // One spool file.
@@ -92,6 +107,7 @@ struct Batch {
   std::vector<Span> spans;
   std::vector<Mark> marks;
   std::vector<Snapshot> snapshots;
+  std::vector<TensorStats> tensors;  // one for each snapshot, where the reader was asked for them
   std::vector<base::Id> mark_ids;
   base::Arena arena;
 
@@ -104,6 +120,7 @@ struct Batch {
     spans.clear();
     marks.clear();
     snapshots.clear();
+    tensors.clear();
     mark_ids.clear();
     arena.clear();
   }

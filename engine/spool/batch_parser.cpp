@@ -4,6 +4,7 @@
 
 #include "engine/spool/json_fields.h"
 #include "engine/spool/mark_parser.h"
+#include "engine/spool/snapshot_parser.h"
 #include "engine/spool/span_parser.h"
 
 namespace sonde::spool {
@@ -22,8 +23,6 @@ class Visit {
   void document(ondemand::document& document);
 
  private:
-  void snapshots(ondemand::array list);
-
   model::Batch& out_;
   Detail detail_;
   RecentTexts names_;
@@ -64,13 +63,15 @@ void Visit::document(ondemand::document& document) {
         out_.created_ns = integer_of(token);
         break;
       case kSpans:
-        SpanParser(detail_, names_, out_).parse(must(value.get_array()));
+        if (detail_ != Detail::kTensors)
+          SpanParser(detail_, names_, out_).parse(must(value.get_array()));
         break;
       case kMarks:
         if (detail_ == Detail::kAll) MarkParser(names_, out_).parse(must(value.get_array()));
         break;
       case kSnapshots:
-        if (detail_ == Detail::kAll) snapshots(must(value.get_array()));
+        if (detail_ != Detail::kTimings)
+          SnapshotParser(detail_, names_, out_).parse(must(value.get_array()));
         break;
       default:
         break;
@@ -82,22 +83,6 @@ void Visit::document(ondemand::document& document) {
   if (schema < 1) refuse("it has no schema_version");
   const bool at_end = document.current_location().error() == simdjson::OUT_OF_BOUNDS;
   if (!at_end) refuse("something follows the batch");
-}
-
-void Visit::snapshots(ondemand::array list) {
-  for (auto element : list) {
-    ondemand::object object = must(must(std::move(element)).get_object());
-    model::Snapshot& snapshot = out_.snapshots.emplace_back();
-    for (auto result : object) {
-      auto&& field = must(std::move(result));
-      ondemand::value& value = field.value();
-      const std::string_view token = token_of(value);
-      if (field.key() == "id") snapshot.id = id_of(token);
-      if (field.key() == "span_id") snapshot.span_id = id_of(token);
-    }
-    must(object.reset());
-    snapshot.json = out_.arena.copy(object_text(object));
-  }
 }
 
 }  // namespace

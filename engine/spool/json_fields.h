@@ -120,6 +120,18 @@ inline std::int64_t optional_of(std::string_view token) noexcept {
   return parse_integer(token, value) ? value : model::kNone;
 }
 
+// The text of a number that is not finite, as our writer has it.
+inline bool non_finite_of(std::string_view body, double& out) noexcept {
+  if (body == "NaN") {
+    out = std::numeric_limits<double>::quiet_NaN();
+  } else if (body == "Infinity" || body == "-Infinity") {
+    out = std::numeric_limits<double>::infinity() * (body.front() == '-' ? -1 : 1);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 inline std::int32_t small_of(std::string_view token) {
   const std::int64_t value = integer_of(token);
   if (value < std::numeric_limits<std::int32_t>::min() ||

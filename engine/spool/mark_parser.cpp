@@ -73,12 +73,8 @@ void MarkParser::value(std::string_view type, std::string_view token, model::Mar
     mark.integer = token == "true";
   } else if (token.starts_with('"')) {
     const std::string_view body = string_of(token);
-    const bool number = body == "NaN" || body == "Infinity" || body == "-Infinity";
-    if (type == "float" && number) {
+    if (type == "float" && non_finite_of(body, mark.real)) {
       mark.type = model::ValueType::kFloat;
-      mark.real = body == "NaN"
-                      ? std::numeric_limits<double>::quiet_NaN()
-                      : std::numeric_limits<double>::infinity() * (body.front() == '-' ? -1 : 1);
     } else {
       mark.type = model::ValueType::kString;
       if (!unescape(body, out_.arena, mark.text)) refuse("a string has an illegal escape");

@@ -14,6 +14,7 @@ namespace sonde::spool {
 enum class Detail {
   kAll,
   kTimings,  // only ids, names, times, pids and ranks of spans: what a summary of gigabytes needs
+  kTensors,  // only snapshots, and what they say
 };
 
 // Keeps its parser and buffers between files.

@@ -23,7 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const model::Tree tree = model::build_tree(batch.spans);
   if (tree.roots.size() + tree.children.size() != batch.spans.size()) std::abort();
 
-  // The short way looks at less, so it may accept more, never less.
+  // The short ways look at less, so they may accept more, never less.
+  const bool tensors = reader.read_text(text, batch, spool::Detail::kTensors).ok();
+  if (accepted && !tensors) std::abort();
+  if (batch.tensors.size() != batch.snapshots.size()) std::abort();
   if (!reader.read_text(text, batch, spool::Detail::kTimings).ok()) {
     if (accepted) std::abort();
     return 0;

@@ -1,0 +1,75 @@
+#include "engine/analysis/tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace sonde::analysis {
+
+Epochs::Epochs(std::span<const model::Span> spans, const model::Runs& runs) {
+  std::vector<const model::Span*> by_start;
+  by_start.reserve(spans.size());
+  for (const model::Span& span : spans) by_start.push_back(&span);
+  std::stable_sort(
+      by_start.begin(), by_start.end(),
+      [](const model::Span* a, const model::Span* b) { return a->start_ns < b->start_ns; });
+  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> counts;
+  for (const model::Span* span : by_start) {
+    const std::size_t run = runs.run_of(*span);
+    std::size_t& count = counts[{run, span->rank}];
+    if (by_id_.try_emplace(span->id, Epoch{span->index, span->rank, run, count, 0}).second) ++count;
+  }
+}
+
+Epoch* Epochs::find(const base::Id& id) {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &found->second;
+}
+
+Epoch& Epochs::unknown(const base::Id& id) {
+  const auto [found, is_new] = by_id_.try_emplace(id);
+  if (is_new) found->second.order = unknown_++;
+  return found->second;
+}
+
+std::string_view TensorTable::keep(std::string_view text) { return *texts_.emplace(text).first; }
+
+void TensorTable::add(Epoch& epoch, const model::TensorStats& tensor) {
+  TensorLine& line = lines_.emplace_back(TensorLine{&epoch, epoch.records++, tensor});
+  line.tensor.name = keep(tensor.name);
+  line.tensor.shape = keep(tensor.shape);
+  line.tensor.dtype = keep(tensor.dtype);
+  line.tensor.unavailable = keep(tensor.unavailable);
+}
+
+void TensorTable::sort() {
+  const auto key = [](const TensorLine& line) {
+    return std::tuple(line.epoch->run, line.epoch->order, line.position, line.epoch->rank);
+  };
+  std::stable_sort(lines_.begin(), lines_.end(),
+                   [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
+}
+
+std::size_t TensorTable::keep_newest() {
+  const auto age = [](const TensorLine& line) {
+    return std::pair(line.epoch->run, line.epoch->order);
+  };
+  // The text of a name is kept once, so its address stands for it.
+  std::map<std::pair<const char*, std::int64_t>, std::pair<std::size_t, std::size_t>> newest;
+  for (const TensorLine& line : lines_) {
+    auto& found = newest[{line.tensor.name.data(), line.epoch->rank}];
+    found = std::max(found, age(line));
+  }
+  const std::size_t gone = std::erase_if(lines_, [&](const TensorLine& line) {
+    return age(line) != newest[{line.tensor.name.data(), line.epoch->rank}];
+  });
+  const auto key = [](const TensorLine& line) {
+    return std::tuple(line.epoch->run, line.position, line.epoch->rank);
+  };
+  std::stable_sort(lines_.begin(), lines_.end(),
+                   [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
+  return gone;
+}
+
+}  // namespace sonde::analysis

@@ -1,0 +1,24 @@
+// Statistics of tensors as a table, as CSV and as JSON.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/analysis/tensors.h"
+
+namespace sonde::report {
+
+// One line each, with the columns that have anything. `left_out`: lines of older epochs that are
+// not among them. "(no snapshots)" for none.
+std::string tensors_text(std::span<const analysis::TensorLine> lines, std::size_t left_out = 0);
+
+// Always the same columns, all digits; what is not known is empty.
+std::string tensors_csv_header();
+void append_tensor_csv(std::string& out, const analysis::TensorLine& line);
+
+// The record as it is in the spool, with epoch, run and rank in front.
+void append_tensor_json(std::string& out, const analysis::Epoch& epoch, std::string_view record);
+
+}  // namespace sonde::report

@@ -1,0 +1,28 @@
+// The snapshots of a batch. Includes simdjson: for the parsers only.
+#pragma once
+
+#include "engine/spool/json_fields.h"
+
+namespace sonde::spool {
+
+class SnapshotParser {
+ public:
+  SnapshotParser(Detail detail, RecentTexts& names, model::Batch& out)
+      : out_(out), names_(names), detail_(detail) {}
+  void parse(ondemand::array list);
+
+ private:
+  void one(ondemand::object object);
+  void look_inside(std::size_t key, std::string_view token, ondemand::value& value);
+  void shape(ondemand::array list, model::TensorStats& tensor);
+  void stats(ondemand::object object, model::TensorStats& tensor);
+  void attrs(ondemand::object object, model::TensorStats& tensor);
+  std::string_view text(std::string_view token);
+
+  model::Batch& out_;
+  RecentTexts& names_;
+  Detail detail_;
+  std::size_t expected_ = 0;
+};
+
+}  // namespace sonde::spool
