@@ -32,7 +32,6 @@ class BlobRoom {
     if (taken_) taken_->fetch_sub(bytes_);
   }
   explicit operator bool() const noexcept { return taken_ != nullptr; }
-  std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
   std::shared_ptr<std::atomic<std::uint64_t>> taken_;
@@ -65,7 +64,8 @@ class BlobWriter {
   // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
   void stop();
 
-  // Ask before copying. Empty where too much waits already: said once, counted.
+  // Ask before copying. Empty where too much waits already, which is said once; who goes without
+  // then calls lose.
   BlobRoom reserve(std::uint64_t bytes);
   // Counts one that could not be copied, and says it once where nothing was said.
   void lose() noexcept;

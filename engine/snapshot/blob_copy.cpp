@@ -1,21 +1,15 @@
 #include "engine/snapshot/blob_copy.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <system_error>
-#include <thread>
 
 namespace sonde::snapshot {
 
 namespace {
 
 constexpr std::size_t kPiece = 4u << 20;
-constexpr std::size_t kWorthAThread = 32u << 20;
 
 template <std::size_t Size>
 std::byte* copy_row(const std::byte* from, std::int64_t count, std::int64_t stride,
@@ -56,32 +50,6 @@ std::byte* copy_dimension(const Tensor& tensor, std::uint32_t d, std::uint32_t l
   return out;
 }
 
-struct Place {
-  const Tensor* tensor;
-  std::byte* out;
-};
-
-void copy_all(const std::vector<Place>& places, unsigned threads) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < places.size(); i = next++)
-      copy_elements(*places[i].tensor, places[i].out);
-  };
-  // Signals are for the host's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::vector<std::thread> helpers;
-  try {
-    while (helpers.size() + 1 < threads) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // As many as there are.
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
-
 }  // namespace
 
 std::byte* copy_elements(const Tensor& tensor, std::byte* out) {
@@ -119,7 +87,7 @@ std::byte* copy_elements(const Tensor& tensor, std::byte* out) {
 }
 
 std::unique_ptr<BlobCopy> BlobCopy::take(BlobRoom room, std::vector<SafeTensor> described,
-                                         std::span<const Tensor> tensors, unsigned threads) {
+                                         std::span<const Tensor> tensors) {
   std::unique_ptr<BlobCopy> copy(new BlobCopy);
   copy->room_ = std::move(room);
   for (const SafeTensor& tensor : described) copy->size_ += tensor.bytes();
@@ -133,13 +101,10 @@ std::unique_ptr<BlobCopy> BlobCopy::take(BlobRoom room, std::vector<SafeTensor> 
     ::madvise(data, copy->size_, MADV_DONTFORK);
   }
   std::byte* out = copy->data_;
-  std::vector<Place> places;
   for (const std::size_t i : file_order(described)) {
-    places.push_back({&tensors[i], out});
-    out += described[i].bytes();
+    out = copy_elements(tensors[i], out);
     copy->tensors_.push_back(std::move(described[i]));
   }
-  copy_all(places, copy->size_ < kWorthAThread ? 1 : threads);
   return copy;
 }
 

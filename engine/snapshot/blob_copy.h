@@ -14,10 +14,9 @@ namespace sonde::snapshot {
 class BlobCopy : public BlobSource {
  public:
   // tensors[i] is described by described[i] and made contiguous. Null where the memory cannot be
-  // had. Takes as long as copying takes, with at most `threads` threads, the caller one of them: in
-  // a Python process, without the GIL.
+  // had. Takes as long as copying takes: in a Python process, without the GIL.
   static std::unique_ptr<BlobCopy> take(BlobRoom room, std::vector<SafeTensor> described,
-                                        std::span<const Tensor> tensors, unsigned threads = 1);
+                                        std::span<const Tensor> tensors);
   ~BlobCopy() override;
 
   std::span<const SafeTensor> tensors() const noexcept override { return tensors_; }

@@ -41,8 +41,7 @@ void encode_statistics(base::JsonWriter& out, const Statistics& all) {
 }
 
 bool is_in_blob(const Capture& capture, std::size_t record) {
-  if (capture.blob_uri.empty()) return false;
-  return capture.in_blob.empty() || (record < capture.in_blob.size() && capture.in_blob[record]);
+  return !capture.blob_uri.empty() && record < capture.in_blob.size() && capture.in_blob[record];
 }
 
 }  // namespace

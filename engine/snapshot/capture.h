@@ -29,7 +29,7 @@ struct Entry {
   std::vector<std::int64_t> shape;
   std::string attrs;  // JSON members, may be empty
 };
-using Catalogue = std::vector<Entry>;  // one per model, shared by its captures
+using Catalogue = std::vector<Entry>;
 
 struct Capture;
 
@@ -53,7 +53,7 @@ struct Capture {
   std::string attrs;                                  // JSON members for every record
   std::string mode = "stats";                         // of the records that are in a blob
   std::string blob_uri;                               // empty: no blob
-  std::vector<bool> in_blob;                          // empty: all of them, if there is a blob
+  std::vector<bool> in_blob;                          // one per entry; empty: none
   std::unique_ptr<Pending> pending;                   // the statistics
   std::unique_ptr<Pending> blob;                      // the file; the engine sets it
 
