@@ -43,7 +43,7 @@ def cpu_model() -> str:
 def header() -> dict[str, object]:
     return {
         "cpu": f"{len(os.sched_getaffinity(0))} x {cpu_model()}",
-        "kernel": platform.release(),
+        "kernel": ".".join(platform.release().split(".")[:2]),  # the rest names a machine
         "python": platform.python_version(),
         "reference": peer_version(),
         "load_before": round(os.getloadavg()[0], 2),
