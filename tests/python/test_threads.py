@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cirron as ci
+import pytest
 from child_process import run_python
 from spool_files import Spool
 
@@ -238,3 +239,40 @@ def test_switch_interval_does_not_matter(session):
     finally:
         sys.setswitchinterval(old)
     assert ci.trace(format="dict", name="epoch")["span_count"] == 1600
+
+
+def test_a_process_without_another_thread_is_recorded(tmp_path):
+    """The kernel refuses every new thread: flush() and the end of the program write."""
+    done = run_python(
+        """
+        import ctypes, platform, signal, struct, sys, cirron as ci
+
+        def refuse(call, libc=ctypes.CDLL(None), again=11):
+            rules = [(0x20, 0, 0, 0), (0x15, 0, 1, call)]
+            rules += [(6, 0, 0, 0x50000 | again), (6, 0, 0, 0x7FFF0000)]
+            code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *r) for r in rules))
+            program = ctypes.create_string_buffer(struct.pack("H6xP", 4, ctypes.addressof(code)))
+            return libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
+
+        clone, clone3 = {"x86_64": 56, "aarch64": 220}[platform.machine()], 435
+        if not (refuse(clone) and refuse(clone3)):
+            print("cannot filter calls here")
+            sys.exit()
+        ci.profile(path=sys.argv[1], output=["spool", "stdout"])
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        with ci.scope("first"):
+            pass
+        ci.flush()
+        print("flushed")
+        with ci.scope("second"):
+            pass
+        """,
+        tmp_path,
+    )
+    if "cannot filter" in done.stdout:
+        pytest.skip("cannot filter calls here")
+    words = [word for word in done.stdout.split() if word in ("first", "flushed", "second")]
+    assert words == ["first", "flushed", "second"], done.stdout
+    assert done.stderr.count("cannot start a thread") == 1, done.stderr
+    assert not list((tmp_path / "live").iterdir())
