@@ -2,16 +2,15 @@
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from child_process import RunningPython, run_python
+from sonde_command import sonde, sonde_path
 from spool_files import Spool
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference-spool"
@@ -47,21 +46,6 @@ CHILD = """
 """
 
 
-def sonde_path():
-    found = os.environ.get("SONDE_BIN") or shutil.which("sonde", path=Path(sys.executable).parent)
-    if found is None:
-        pytest.skip("no sonde beside the interpreter; build it or set SONDE_BIN")
-    return found
-
-
-def sonde(*args, status=0):
-    done = subprocess.run(
-        [sonde_path(), *map(str, args)], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
-
-
 def killed_run(directory, interval=3600):
     """A run that was killed with scopes open; returns its pid."""
     with RunningPython(CHILD, directory, interval) as run:
@@ -77,7 +61,7 @@ def killed_run(directory, interval=3600):
 def test_help_lists_the_commands():
     for args in ([], ["--help"]):
         text = sonde(*args).stdout
-        assert all(command in text for command in ("trace", "autopsy", "tail"))
+        assert all(command in text for command in ("trace", "snapshots", "autopsy", "tail"))
 
 
 def test_version():

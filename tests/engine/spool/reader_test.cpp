@@ -153,6 +153,48 @@ TEST_F(ReaderTest, NonFiniteFloatsAsStringsAndBare) {
   EXPECT_EQ(batch_.marks[0].type, model::ValueType::kString) << "a text that says NaN stays a text";
 }
 
+TEST_F(ReaderTest, LooksIntoSnapshotsWhenAskedTo) {
+  const std::string text = batch_with(
+      "", "",
+      R"({"id":"a","span_id":"s","tensor_name":"\u00e9.grad","shape":[2, 3],"dtype":"float32","stats":{"mean":0.5,"std":1,)"
+      R"("min":-2.5,"max":"Infinity","norm":NaN,"histogram":{"bins":[0.0],"counts":[1]},"count":6,"nan_count":1,)"
+      R"("inf_count":2,"zero_count":3},"attrs":{"shard":{"unavailable":"no"},"taken":"epoch_end"}},)"
+      R"({"stats":null,"attrs":{"unavailable":"meta"},"shape":[],"dtype":"bfloat16","tensor_name":"b","span_id":"s"},)"
+      R"({"tensor_name":5,"shape":["x"],"stats":[],"attrs":7,"dtype":null})");
+  ASSERT_TRUE(read(text, Detail::kTensors).ok());
+  ASSERT_EQ(batch_.snapshots.size(), 3u);
+  ASSERT_EQ(batch_.tensors.size(), 3u);
+  const model::TensorStats& first = batch_.tensors[0];
+  EXPECT_EQ(first.name, "\xC3\xA9.grad");
+  EXPECT_TRUE(first.gradient());
+  EXPECT_TRUE(first.known);
+  EXPECT_EQ(first.shape, "2, 3");
+  EXPECT_EQ(first.dtype, "float32");
+  EXPECT_EQ(first.unavailable, "");
+  EXPECT_EQ(first.mean, 0.5);
+  EXPECT_EQ(first.std, 1);
+  EXPECT_EQ(first.min, -2.5);
+  EXPECT_TRUE(std::isinf(first.max));
+  EXPECT_TRUE(std::isnan(first.norm));
+  EXPECT_EQ(first.count, 6);
+  EXPECT_EQ(first.nan_count, 1);
+  EXPECT_EQ(first.inf_count, 2);
+  EXPECT_EQ(first.zero_count, 3);
+  const model::TensorStats& second = batch_.tensors[1];
+  EXPECT_EQ(second.name, "b");
+  EXPECT_FALSE(second.known || second.gradient());
+  EXPECT_EQ(second.unavailable, "meta");
+  EXPECT_EQ(second.nan_count, model::kNone);
+  EXPECT_EQ(batch_.tensors[2].name, "");
+  EXPECT_EQ(batch_.tensors[2].shape, "");
+  EXPECT_TRUE(batch_.snapshots[1].json.starts_with(R"({"stats":null,)"));
+  EXPECT_EQ(batch_.snapshots[0].span_id, batch_.snapshots[1].span_id);
+
+  ASSERT_TRUE(read(text).ok());
+  EXPECT_EQ(batch_.snapshots.size(), 3u);
+  EXPECT_TRUE(batch_.tensors.empty());
+}
+
 TEST_F(ReaderTest, BareNonFiniteNumbersInsideAttributesAndSnapshots) {
   ASSERT_TRUE(read(batch_with(R"({"id":"a","name":"n","start_ns":1,"end_ns":2,"attrs":{"lr":NaN}})",
                               "", R"({"id":"q","span_id":"a","stats":{"mean":-Infinity}})"))

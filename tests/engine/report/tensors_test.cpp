@@ -1,0 +1,107 @@
+#include "engine/report/tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace sonde::report {
+namespace {
+
+using analysis::Epoch;
+using analysis::TensorLine;
+
+const Epoch kFirst = {.index = 0, .rank = 0, .run = 1};
+const Epoch kSecond = {.index = 1, .rank = 0, .run = 1, .order = 1};
+
+TensorLine line(const Epoch& epoch, std::string_view name, double mean) {
+  TensorLine out;
+  out.epoch = &epoch;
+  out.tensor = {.name = name, .shape = "2, 3", .dtype = "float32", .unavailable = {}};
+  out.tensor.known = true;
+  out.tensor.mean = mean;
+  out.tensor.std = 0.5;
+  out.tensor.min = -1.5;
+  out.tensor.max = 2;
+  out.tensor.norm = 1234567.89;
+  out.tensor.count = 6;
+  out.tensor.nan_count = out.tensor.inf_count = out.tensor.zero_count = 0;
+  return out;
+}
+
+TensorLine without_stats(const Epoch& epoch, std::string_view why) {
+  TensorLine out;
+  out.epoch = &epoch;
+  out.tensor = {.name = "ghost", .shape = "", .dtype = "bfloat16", .unavailable = why};
+  return out;
+}
+
+TEST(TensorsText, OfNothing) { EXPECT_EQ(tensors_text({}), "(no snapshots)\n"); }
+
+TEST(TensorsText, FourDigitsAndOnlyColumnsThatHaveAnything) {
+  const std::vector<TensorLine> lines = {line(kFirst, "weight", 1.0 / 3),
+                                         line(kSecond, "weight.grad", 1e-7)};
+  EXPECT_EQ(tensors_text(lines),
+            "epoch  tensor       shape  dtype      mean  std   min  max       norm\n"
+            "    0  weight       [2,3]  float32  0.3333  0.5  -1.5    2  1.235e+06\n"
+            "    1  weight.grad  [2,3]  float32   1e-07  0.5  -1.5    2  1.235e+06\n");
+}
+
+TEST(TensorsText, CountsWhereThereAreSome) {
+  std::vector<TensorLine> lines = {line(kFirst, "a", 1), line(kFirst, "b", 1)};
+  lines[0].tensor.nan_count = 7;
+  lines[1].tensor.nan_count = model::kNone;
+  EXPECT_EQ(tensors_text(lines),
+            "epoch  tensor  shape  dtype    mean  std   min  max       norm  nan\n"
+            "    0  a       [2,3]  float32     1  0.5  -1.5    2  1.235e+06    7\n"
+            "    0  b       [2,3]  float32     1  0.5  -1.5    2  1.235e+06    -\n");
+}
+
+TEST(TensorsText, ReasonWhereThereAreNoStatistics) {
+  const std::vector<TensorLine> lines = {without_stats(kFirst, "meta\n"),
+                                         without_stats(kFirst, "")};
+  EXPECT_EQ(tensors_text(lines),
+            "epoch  tensor  shape  dtype     mean  std  min  max  norm\n"
+            "    0  ghost   []     bfloat16     -    -    -    -     -  meta\\x0a\n"
+            "    0  ghost   []     bfloat16     -    -    -    -     -  no statistics for this "
+            "type\n");
+}
+
+TEST(TensorsText, RunAndRankWhereThereAreSeveral) {
+  const Epoch other = {.index = 0, .rank = 1, .run = 2};
+  const Epoch unknown;
+  const std::vector<TensorLine> lines = {without_stats(unknown, "x"), without_stats(other, "x")};
+  EXPECT_EQ(tensors_text(lines),
+            "run  epoch  rank  tensor  shape  dtype     mean  std  min  max  norm\n"
+            "  -      -     -  ghost   []     bfloat16     -    -    -    -     -  x\n"
+            "  2      0     1  ghost   []     bfloat16     -    -    -    -     -  x\n");
+}
+
+TEST(TensorsText, SaysWhatIsLeftOut) {
+  const std::vector<TensorLine> lines = {line(kFirst, "a", 1)};
+  EXPECT_NE(tensors_text(lines, 9).find("1 of 10 lines; --epoch N"), std::string::npos);
+}
+
+TEST(TensorsCsv, AllDigitsAndQuotes) {
+  std::vector<TensorLine> lines = {line(kFirst, "a,\"b\"", 1.0 / 3), without_stats(kFirst, "x")};
+  lines[0].tensor.norm = std::numeric_limits<double>::infinity();
+  const Epoch unknown;
+  lines[1].epoch = &unknown;
+  std::string out;
+  for (const TensorLine& each : lines) append_tensor_csv(out, each);
+  EXPECT_EQ(out,
+            "1,0,0,\"a,\"\"b\"\"\",\"[2,3]\",float32,0.3333333333333333,0.5,-1.5,2,inf,6,0,0,0,\n"
+            ",,,ghost,[],bfloat16,,,,,,,,,,x\n");
+}
+
+TEST(TensorsJson, AddsToTheRecord) {
+  std::string out;
+  append_tensor_json(out, kSecond, R"({"id":"x"})");
+  append_tensor_json(out, Epoch{}, "{ }");
+  EXPECT_EQ(out, R"({"epoch":1,"run":1,"rank":0,"id":"x"})"
+                 R"({"epoch":null,"run":null,"rank":null })");
+}
+
+}  // namespace
+}  // namespace sonde::report
