@@ -45,6 +45,7 @@ bool Captures::look() {
     complete(held, false);
     any = any || (!held.capture.pending && !held.capture.blob);
   }
+  examine_new();
   return any || !marks_due_.empty();
 }
 
@@ -60,7 +61,6 @@ void Captures::complete(Held& held, bool give_up) {
       awaits_statistics_ = true;
     }
   }
-  if (!capture.pending && !std::exchange(held.examined, true)) examine(capture);
   if (capture.blob) {
     if (const bool ready = capture.blob->ready(); ready || give_up) {
       const auto blob = std::move(capture.blob);
@@ -71,9 +71,20 @@ void Captures::complete(Held& held, bool give_up) {
   }
 }
 
+// Gradients first: they are the cause.
+void Captures::examine_new() {
+  for (const snapshot::Kind kind : {snapshot::Kind::kGradients, snapshot::Kind::kWeights}) {
+    for (Held& held : held_) {
+      if (held.capture.kind == kind && !held.capture.pending && !std::exchange(held.examined, true))
+        examine(held.capture);
+    }
+  }
+}
+
 void Captures::give_up() {
   look();
   for (Held& held : held_) complete(held, true);
+  examine_new();
   awaits_statistics_ = awaits_blobs_ = false;
 }
 

@@ -52,6 +52,7 @@ class Captures {
     bool examined = false;
   };
   void complete(Held& held, bool give_up);
+  void examine_new();
   void examine(const snapshot::Capture& capture);
   void append_marks(model::Batch& batch);
 

@@ -88,9 +88,10 @@ snapshot::BlobRoom Engine::reserve_blob(std::uint64_t bytes) {
   return current ? current->reserve_blob(bytes) : snapshot::BlobRoom();
 }
 
-void Engine::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
+void Engine::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
+                         bool more) {
   if (const auto current = session())
-    return current->add_capture(std::move(capture), std::move(blob));
+    return current->add_capture(std::move(capture), std::move(blob), more);
   state_->late_snapshots.fetch_add(capture.size());
 }
 

@@ -59,8 +59,10 @@ class Engine {
   // Any thread. Its records go through the sinks as soon as they are complete; without a session
   // they are dropped and counted.
   // `blob`: the raw tensors of the records in `in_blob`, whose `mode` says why. Null although
-  // `in_blob` has some: they could not be copied, which is said and counted here.
-  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob = nullptr);
+  // `in_blob` has some: they could not be copied, which is said and counted here. `more`: another
+  // of the same epoch follows at once.
+  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob = nullptr,
+                   bool more = false);
   // Any thread. To be asked before raw tensors are copied; empty: not now, which is said.
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 

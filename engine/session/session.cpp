@@ -204,7 +204,8 @@ void Session::say_no_place_for_blobs() const noexcept {
                  "pass profile(path=...) and output=\"spool\"");
 }
 
-void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob) {
+void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
+                          bool more) {
   const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
   if (wanted && !blobs_) {
     say_no_place_for_blobs();
@@ -213,7 +214,7 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
   } else if (wanted) {
     blobs_->lose();
   }
-  if (!captures_.add(std::move(capture))) return;
+  if (!captures_.add(std::move(capture)) || more) return;
   // At once, since the journal knows nothing of it; but where epochs are short, several together.
   const std::uint64_t now = base::monotonic_ns();
   std::uint64_t last = capture_wake_ns_.load(std::memory_order_relaxed);

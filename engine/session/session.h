@@ -41,7 +41,8 @@ class Session {
 
   void flush();
   // Any thread.
-  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob);
+  void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
+                   bool more);
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
   Counters counters() const;
 

@@ -317,9 +317,9 @@ Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set
   return capturing.finish();
 }
 
-// submit(captured, sequence, epoch, step, mode): of one kind, each with its attributes.
+// submit(captured, sequence, epoch, step, mode, more): of one kind, each with its attributes.
 void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_t> epoch,
-            std::optional<std::int64_t> step, const std::string& mode) {
+            std::optional<std::int64_t> step, const std::string& mode, bool more) {
   std::vector<snapshot::Capture> captures;
   std::vector<std::unique_ptr<snapshot::BlobSource>> blobs;
   for (nb::handle pair : captured) {
@@ -333,26 +333,34 @@ void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_
     blobs.push_back(std::move(one.blob));
   }
   if (captures.empty()) return;
+  // A part whose copy failed is not in the file of the others. Where all failed, the session counts
+  // the loss.
+  if (std::ranges::any_of(blobs, [](const auto& blob) { return blob != nullptr; })) {
+    for (std::size_t i = 0; i < captures.size(); ++i)
+      if (blobs[i] == nullptr) captures[i].in_blob.clear();
+  }
   snapshot::Capture capture = snapshot::join(std::move(captures));
   capture.span_id = base::make_id(record::Journal::instance().header().key, sequence);
   capture.epoch = epoch.value_or(-1);
   capture.step = step.value_or(-1);
   capture.mode = mode;
   const nb::gil_scoped_release release;
-  session::Engine::instance().add_capture(std::move(capture), snapshot::join(std::move(blobs)));
+  session::Engine::instance().add_capture(std::move(capture), snapshot::join(std::move(blobs)),
+                                          more);
 }
 
 }  // namespace
 
 void add_snapshots(nb::module_& module) {
   nb::class_<Captured>(module, "Captured", "Statistics of tensors that wait for their epoch.")
+      .def("__len__", [](const Captured& self) { return self.names.size(); })
       .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.");
   module.def("capture", &capture, nb::arg("models"), nb::arg("gradients"),
              nb::arg("parameters").none(), nb::arg("skip"), nb::arg("whole"), nb::arg("threads"),
              nb::arg("resolve"), nb::arg("fallback"),
              "Statistics of the parameters of models, or of the gradients of some of them.");
   module.def("submit", &submit, nb::arg("captured"), nb::arg("sequence"), nb::arg("epoch").none(),
-             nb::arg("step").none(), nb::arg("mode"),
+             nb::arg("step").none(), nb::arg("mode"), nb::arg("more"),
              "Hand captures of one kind, each with its attributes, to the session as part of this "
              "epoch.");
 }

@@ -296,6 +296,7 @@ def this_stack() -> int:
     """A number for the thread or task that runs, never given to another. 0: it is not recorded."""
 
 class Captured:
+    def __len__(self) -> int: ...
     """Statistics of tensors that wait for their epoch."""
 
     @property
@@ -324,8 +325,12 @@ def submit(
     epoch: int | None,
     step: int | None,
     mode: str,
+    more: bool,
 ) -> None:
-    """Hands captures of one kind, each with its attributes, to the session as part of an epoch."""
+    """Hands captures of one kind, each with its attributes, to the session as part of an epoch.
+
+    more: those of the other kind follow at once.
+    """
 
 def write_blob(names: Sequence[str], tensors: Sequence[object], kind: str) -> str:
     """Writes tensors as a blob of their own, without statistics: for tests and benches.

@@ -176,7 +176,7 @@ def test_several_models_in_training_are_not_guessed(spool_dir, caplog):
     said = [r for r in caplog.records if "ci.watch" in r.message]
     assert len(said) == 1
     assert said[0].name == "cirron.profiler"
-    assert said[0].levelname == "INFO"
+    assert said[0].levelname == "WARNING"
 
 
 def test_no_model_is_said_once(spool_dir, caplog):

@@ -29,9 +29,12 @@ def watch(model: object, name: str | None = None) -> None:
     """
     from sonde import session
 
-    if model is None or (name is not None and not isinstance(name, str)):
+    if model is None or isinstance(model, type) or not isinstance(name, str | None):
+        given = model if isinstance(model, type) else type(model)
         log.warn(
-            "cirron.profiler", f"watch({model!r}, name={name!r}): a model and a str are needed"
+            "cirron.profiler",
+            f"watch({given.__name__}, name: {type(name).__name__}): a model, not its class, and a "
+            "str for its name are needed",
         )
         return
     if _recorder is not None:

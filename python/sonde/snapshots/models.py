@@ -94,7 +94,7 @@ class Models:
         return [(f"{name}." if self._several else "", model) for name, model in found]
 
     def _seen(self) -> Any:
-        seen = _core.seen_models()
+        seen = [model for model in _core.seen_models() if _is_trainable(model)]
         if len(seen) == 1:
             return seen[0]
         # One may be the whole, and the others parts of it that were called by themselves.
@@ -104,13 +104,15 @@ class Models:
                 return model
         if not self._said:
             self._said = True
-            names = ", ".join(type(model).__name__ for model in seen)
-            log.info(
-                LOGGER,
-                f"no snapshots: several models are trained ({names}); call ci.watch(model) for each"
-                if seen
-                else "no snapshots: no model is known; call ci.watch(model)",
-            )
+            if seen:
+                names = ", ".join(type(model).__name__ for model in seen)
+                log.warn(
+                    LOGGER,
+                    f"no snapshots: several models are in use ({names}); call ci.watch(model) for "
+                    "each that shall have them",
+                )
+            else:
+                log.info(LOGGER, "no snapshots: no model is known; call ci.watch(model)")
         return None
 
     def _unique(self, model: object, name: str) -> str:
@@ -120,6 +122,11 @@ class Models:
             unique = f"{name}_{number}"
         self._names[unique] = refer(model)
         return unique
+
+
+def _is_trainable(model: Any) -> bool:
+    """A frozen one, a teacher or a feature extractor, has nothing to tell."""
+    return any(parameter.requires_grad for parameter in model.parameters())
 
 
 def refer(model: object) -> Reference:

@@ -144,7 +144,7 @@ class Recorder:
         )
         # Parameters without a gradient now were not part of the last step, so nothing is kept of a
         # wrong guess where any has one.
-        left = set(rest.names)
+        left = set() if len(last) == len(epoch.taken) else set(rest.names)
         gradients: list[tuple[_core.Captured, dict[str, Any]]] = []
         for each in epoch.taken:
             attrs = common | {"taken": "optimizer_step", "optimizer_step": each.number}
@@ -153,8 +153,9 @@ class Recorder:
             elif left.isdisjoint(each.names):
                 gradients.append((each.captured, attrs | {"last": False}))
         gradients.append((rest, common | {"taken": "epoch_end"}))
-        _core.submit([(weights, common)], sequence, index, step, self._mode)
-        _core.submit(gradients, sequence, index, step, self._mode)
+        more = any(len(captured) for captured, _ in gradients)
+        _core.submit([(weights, common)], sequence, index, step, self._mode, more)
+        _core.submit(gradients, sequence, index, step, self._mode, False)
 
     def _capture_gradients(
         self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int
