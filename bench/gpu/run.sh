@@ -24,5 +24,6 @@ export CIRRON_OUTPUT_DIR="$work/out"
 status=0
 "$PYTHON" bench/gpu/check.py || status=1
 "$PYTHON" bench/gpu/snapshots.py || status=1
+"$PYTHON" bench/gpu/snapshots.py table || status=1
 "$PYTHON" bench/gpu/times.py || status=1
 exit $status
