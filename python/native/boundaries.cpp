@@ -150,7 +150,11 @@ Ref steps_by_optimizer(const EpochEnd& epoch) {
   return steps;
 }
 
+// Without any model there is nothing to take; that is told once, and then not asked any more.
+bool g_models_known = false, g_none_told = false;
+
 void tell(const EpochEnd& epoch) {
+  g_none_told = true;
   if (g_on_epoch == nullptr || !first_time(epoch.sequence)) return;
   const Ref index(number_or_none(epoch.index)), step(number_or_none(current_step()));
   const Ref steps = steps_by_optimizer(epoch);
@@ -201,6 +205,7 @@ PyObject* watch_epochs(PyObject*, PyObject* const* args, Py_ssize_t count) {
   detail::g_epoch_name = wanted ? record::intern("epoch") : detail::kNoName;
   Training::on_epoch_end(wanted ? note_epoch_end : nullptr);
   hook::LastStep::on_met(wanted ? note_optimizer : nullptr);
+  g_models_known = g_none_told = false;
   g_due.clear();
   detail::g_epoch_ends_due = false;
   g_told.fill(0);
@@ -271,6 +276,11 @@ PyObject* batch_is_last(PyObject*, PyObject* last) {
 
 PyObject* seen_models(PyObject*, PyObject*) { return alive(g_models); }
 
+PyObject* model_is_known(PyObject*, PyObject*) {
+  g_models_known = true;
+  Py_RETURN_NONE;
+}
+
 PyObject* seen_optimizers(PyObject*, PyObject*) { return alive(g_optimizers); }
 
 PyObject* this_stack(PyObject*, PyObject*) {
@@ -291,6 +301,8 @@ PyMethodDef g_functions[] = {
      "end_open_epochs()\n--\n\nTells the end of every epoch that is still open."},
     {"batch_is_last", batch_is_last, METH_O,
      "batch_is_last(last)\n--\n\nWhether the epoch ends with the batch that is there."},
+    {"model_is_known", model_is_known, METH_NOARGS,
+     "model_is_known()\n--\n\nThere is something to take snapshots of."},
     {"seen_models", seen_models, METH_NOARGS,
      "seen_models()\n--\n\nThe models that ran in training mode and are alive."},
     {"seen_optimizers", seen_optimizers, METH_NOARGS,
@@ -312,7 +324,7 @@ void detail::tell_epoch_ends() noexcept {
 }
 
 void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
-  if (sequence == 0) return;
+  if (sequence == 0 || (!g_models_known && g_none_told)) return;
   EpochEnd epoch{.sequence = sequence, .index = index};
   with_training([&](Training& training, Here here) {
     epoch.stack = stack_token(here.stack);
@@ -345,7 +357,10 @@ void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t 
   Training::of({thread, stack}).begin_turn(index, last);
 }
 
-void note_model(PyObject* module) noexcept { note_weakly(g_models, kMostModels, module); }
+void note_model(PyObject* module) noexcept {
+  g_models_known = true;
+  note_weakly(g_models, kMostModels, module);
+}
 
 void end_epochs_before_death() noexcept {
   if (!snapshots_wanted()) return;

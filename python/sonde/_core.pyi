@@ -286,6 +286,9 @@ def end_open_epochs() -> None:
 def batch_is_last(last: bool) -> None:
     """Whether the epoch ends with the batch that is there."""
 
+def model_is_known() -> None:
+    """There is something to take snapshots of."""
+
 def seen_models() -> list[Any]:
     """The models that ran in training mode and are alive."""
 

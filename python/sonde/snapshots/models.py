@@ -47,6 +47,7 @@ class Models:
         self._said = False
 
     def watch(self, model: object, name: str | None) -> None:
+        _core.model_is_known()
         for entry in self._watched:
             if entry.model() is model:
                 if name is not None and name != entry.name:
@@ -57,6 +58,7 @@ class Models:
 
     def lead(self, model: object) -> None:
         """A trainer of this model begins on this thread."""
+        _core.model_is_known()
         name = next((name for name, other in self._names.items() if other() is model), None)
         entry = Entry(model, name or self._unique(model, type(model).__name__))
         self._led.setdefault(_core.this_stack(), []).append(entry)
