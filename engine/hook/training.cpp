@@ -400,7 +400,7 @@ std::uint64_t Training::begin_optimizer(Here here, bool has_closure) noexcept {
   settle_as_training(here, now);
   if (has_closure && !optimizing() && !loader_seen_) step_without_loader(here, now);
   if (optimizing()) outer_optimizers_.push_back(optimizer_);
-  optimizer_ = {.serial = ++serial, .apart = has_closure && trainers_ > 0};
+  optimizer_ = {.scope = {}, .serial = ++serial, .apart = has_closure && trainers_ > 0};
   if (!optimizer_.apart) open_optimizer(here, now);
   return optimizer_.serial;
 }

@@ -184,12 +184,12 @@ class PendingBlob : public Pending {
   void warn_of_size() const noexcept {
     const std::uint64_t bytes = job_->size->bytes.load();
     if (bytes < kWorthAWarning) return;
-    base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-size",
-                   "one snapshot takes " + with_commas(bytes) + " bytes (" +
-                       with_commas(job_->size->parameters()) + " parameters) in " +
-                       writer_->directory +
-                       ": where that is too much, pass a smaller sample_rate or "
-                       "snapshots=\"stats\"");
+    base::log_once(
+        LogLevel::kWarning, "cirron.snapshots.blob", "blob-size",
+        "one snapshot takes " + with_commas(bytes) + " bytes (" +
+            with_commas(job_->size->parameters()) + " parameters) in " + writer_->directory +
+            ": where that is too much, pass snapshots=\"sampled\" with a small sample_rate, or "
+            "snapshots=\"stats\"");
   }
 
   // True when it was this that ended it.
