@@ -1,10 +1,10 @@
 """What the PyTorch hooks cost: whole training loops with and without them, and the hooks alone.
 
 Blocks of the bare and of the hooked loop alternate (bare, hooked, hooked, bare); hooked, the model
-has its snapshots at the end of each epoch, as by default. The overhead is
-the median over the rounds; what two bare blocks of a round differ by is its noise. A wall-clock
-ratio drowns in that on a shared machine, so the host time that the hooks take is also measured by
-itself: on a loop whose model, optimizer and dataset do nothing, the difference is theirs alone.
+has its snapshots at the end of each epoch, as by default. The overhead is the median over the
+rounds; what two bare blocks of a round differ by is its noise. A wall-clock ratio drowns in that on
+a shared machine, so the host time that the hooks take is also measured by itself: on a loop whose
+model, optimizer and dataset do nothing, the difference is theirs alone.
 
     hooks.py LOOP ROUNDS [DEVICE]      LOOP: mlp, convnet, transformer, nothing, submodules
 """
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from statistics import median
 
 import cirron as ci
 import torch
+from models import NoOptimizer, seconds
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -39,14 +39,6 @@ class Nothing(nn.Module):
 
     def forward(self, x):
         return x
-
-
-class NoOptimizer(torch.optim.Optimizer):
-    def __init__(self, parameters) -> None:
-        super().__init__(parameters, {})
-
-    def step(self, closure=None):
-        return None
 
 
 class Constant:
@@ -133,12 +125,6 @@ def submodules() -> tuple[Callable[[], None], int]:
             model(0)
 
     return run, 100 * SUBMODULES
-
-
-def seconds(run: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def main() -> None:

@@ -375,7 +375,7 @@ def snapshot_threads(effort: Effort) -> Measurement:
     speedup = ours["one"] / ours["threads"]
     found = Measurement(
         time_text(ours["threads"] * 1e9),
-        f"one {time_text(ours['one'] * 1e9)}",
+        f"one {time_text(ours['one'] * 1e9)}, torch.sum {ours['sum_speedup']:.2f} x",
         f"{speedup:.2f} x",
     )
     found.quantities["speedup"] = speedup

@@ -3,7 +3,7 @@
 `boundary` is the whole way, as a user meets it: the time from the end of a DataLoader to its next
 beginning, with a watched model, on the number of threads given; rounds alternate with the sum.
 `measure` is our reading of the tensors and the statistics alone, on one thread and on the number
-given.
+given; and the sum on one and on that number, for what the machine's memory gives further cores.
 
     snapshots.py boundary|measure resnet50|small ROUNDS [THREADS]
 """
@@ -15,31 +15,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import cirron as ci
 import torch
+from models import NoOptimizer, resnet50_shapes, seconds
 from torch import nn
 from torch.utils.data import DataLoader
 
 SMALL, SMALL_SIZE = 300, 1000
-
-
-def resnet50_shapes() -> list[tuple[int, ...]]:
-    """The 161 parameters of torchvision's model, in their order."""
-    shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
-    inputs = 64
-    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
-        for block in range(blocks):
-            convolutions = [(width, inputs, 1), (width, width, 3), (4 * width, width, 1)]
-            if block == 0:
-                convolutions.append((4 * width, inputs, 1))
-            for outputs, channels, kernel in convolutions:
-                shapes += [(outputs, channels, kernel, kernel), (outputs,), (outputs,)]
-            inputs = 4 * width
-    return [*shapes, (1000, 2048), (1000,)]
 
 
 class Weights(nn.Module):
@@ -56,26 +41,12 @@ class Weights(nn.Module):
         return x
 
 
-class NoOptimizer(torch.optim.Optimizer):
-    def __init__(self, parameters) -> None:
-        super().__init__(parameters, {})
-
-    def step(self, closure=None):
-        return None
-
-
 def make(name: str) -> Weights:
     if name == "small":
         return Weights([(SMALL_SIZE,)] * SMALL)
     model = Weights(resnet50_shapes())
     assert (len(list(model.parameters())), model.flat.numel()) == (161, 25_557_032)
     return model
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def records_written() -> int:
@@ -111,11 +82,16 @@ def measured(model: Weights, rounds: int, threads: int) -> dict[str, float]:
     from sonde import _core
 
     tensors = list(model.parameters())
-    one, several = [], []
+    one, several, sums = [], [], {1: [], threads: []}
     for _ in range(rounds):
         one.append(seconds(lambda: _core.measure_tensors(tensors, describe=False)))
         several.append(seconds(lambda: _core.measure_tensors(tensors, threads, describe=False)))
-    return {"one": median(one), "threads": median(several)}
+    for _ in range(rounds):
+        for count, spent in sums.items():
+            torch.set_num_threads(count)
+            spent.append(seconds(model.flat.sum))
+    sum_speedup = median(sums[1]) / median(sums[threads])
+    return {"one": median(one), "threads": median(several), "sum_speedup": sum_speedup}
 
 
 def main() -> None:

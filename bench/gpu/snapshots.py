@@ -22,7 +22,9 @@ import torch
 from sonde import _core
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "python"))
+from models import resnet50_shapes
 from tensor_oracle import oracle
 
 CHECKS: list[Callable[[], str]] = []
@@ -304,19 +306,6 @@ def a_graph_being_captured_stays_whole() -> str:
 # -- what it costs --
 
 
-def resnet50() -> list[tuple[int, ...]]:
-    shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
-    inputs = 64
-    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
-        for block in range(blocks):
-            shapes += [(width, inputs, 1, 1), (width,), (width,), (width, width, 3, 3), (width,)]
-            shapes += [(width,), (4 * width, width, 1, 1), (4 * width,), (4 * width,)]
-            if block == 0:
-                shapes += [(4 * width, inputs, 1, 1), (4 * width,), (4 * width,)]
-            inputs = 4 * width
-    return [*shapes, (1000, 2048), (1000,)]
-
-
 def seven_billion() -> list[tuple[int, ...]]:
     layer: list[tuple[int, ...]] = [(4096, 4096)] * 4 + [(11008, 4096)] * 3 + [(4096,)] * 2
     return [(32000, 4096), *(layer * 32), (32000, 4096), (4096,)]
@@ -409,7 +398,7 @@ def blob_row() -> tuple[str, ...]:
 
 def table() -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("what", "GPU", "host", "budget", "reference", "verdict")]
-    model = Tensors([torch.randn(shape, device="cuda") for shape in resnet50()])
+    model = Tensors([torch.randn(shape, device="cuda") for shape in resnet50_shapes()])
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     gpu, host = snapshot_seconds(model, 150)
