@@ -3,6 +3,7 @@
 #include "engine/hook/training.h"
 
 #include <cstddef>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -85,26 +86,36 @@ void note_memory_peak(std::uint32_t event) noexcept {
 
 constexpr int kMostModules = 500;  // looked at for a parameter
 
+// Mostly where every module keeps it, in its own dict; else as Python finds it.
+Ref attribute_of(PyObject* module, PyObject* name) {
+  PyObject** dict = _PyObject_GetDictPtr(module);
+  if (dict != nullptr && *dict != nullptr) {
+    if (PyObject* value = PyDict_GetItemWithError(*dict, name)) return Ref(Py_NewRef(value));
+  }
+  Ref found(PyObject_GetAttr(module, name));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
 bool in_training_mode(PyObject* module) {
-  const Ref flag(PyObject_GetAttr(module, g_training_name));
-  if (!flag) PyErr_Clear();
+  const Ref flag = attribute_of(module, g_training_name);
   return !flag || flag.get() != Py_False;
 }
 
 // A module with parameters, its own or a submodule's. Something that only computes (a loss, an
 // activation) has none.
-SONDE_HOT bool has_parameters(PyObject* module, int& budget) {
+bool has_parameters(PyObject* module, int& budget) {
   if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
-  const Ref own(PyObject_GetAttr(module, g_parameters_name));
-  if (!own) return PyErr_Clear(), false;
+  const Ref own = attribute_of(module, g_parameters_name);
+  if (!own) return false;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   if (!PyDict_Check(own.get())) return true;  // a scripted module keeps them elsewhere
   while (PyDict_Next(own.get(), &at, &key, &value)) {
     if (value != Py_None) return true;
   }
-  const Ref children(PyObject_GetAttr(module, g_modules_name));
-  if (!children) return PyErr_Clear(), false;
+  const Ref children = attribute_of(module, g_modules_name);
+  if (!children) return false;
   if (!PyDict_Check(children.get())) return true;
   at = 0;
   while (PyDict_Next(children.get(), &at, &key, &value)) {
@@ -116,8 +127,12 @@ SONDE_HOT bool has_parameters(PyObject* module, int& budget) {
 // A module without keeping it alive.
 class WeakModule {
  public:
+  bool is(PyObject* module) const {
+    return reference_ != nullptr &&
+           reinterpret_cast<PyWeakReference*>(reference_)->wr_object == module;
+  }
   void set(PyObject* module) {
-    if (reference_ != nullptr && PyWeakref_GetObject(reference_) == module) return;
+    if (is(module)) return;
     Py_XDECREF(reference_);
     reference_ = PyWeakref_NewRef(module, nullptr);
     if (reference_ == nullptr) PyErr_Clear();
@@ -132,23 +147,30 @@ class WeakModule {
   PyObject* reference_ = nullptr;
 };
 
-struct ThreadView {
-  int forward_depth = 0;
-  bool in_backward = false;
-  // Where the models that ran last lie; compared only.
-  PyObject *last = nullptr, *last_training = nullptr;
-  const record::Lane* last_stack = nullptr;
-  std::uint32_t snapshot_round = 0;  // in which they were noted
-};
 // The models that ran last, by number of the stack they ran on: stacks are reused, threads are not.
 struct LastModels {
   WeakModule any, training;
 };
 LastModels& last_models(const record::Lane& stack) {
-  static std::vector<LastModels> all;
+  static std::deque<LastModels> all;
   if (stack.number >= all.size()) all.resize(stack.number + 1);
   return all[stack.number];
 }
+
+struct ThreadView {
+  int forward_depth = 0;
+  bool in_backward = false;
+  // Where the model that ran last in training mode lies; compared only.
+  PyObject* last_training = nullptr;
+  const record::Lane* last_stack = nullptr;
+  LastModels* last = nullptr;        // of that stack
+  std::uint32_t snapshot_round = 0;  // in which it was noted
+
+  // Is it the model that ran last on this stack? It has parameters then.
+  bool knows(const record::Lane& stack, PyObject* module) const {
+    return last_stack == &stack && last->any.is(module);
+  }
+};
 
 constinit thread_local ThreadView t_view __attribute__((tls_model("initial-exec")));
 
@@ -183,17 +205,24 @@ vectorcallfunc original_of(PyObject* function) {
 
 void remember(const record::Lane& stack, PyObject* module, bool training) {
   ThreadView& view = t_view;
-  if (view.last == module && (!training || view.last_training == module) &&
-      view.last_stack == &stack && view.snapshot_round == snapshot_round()) [[likely]]
+  if (view.knows(stack, module) && (!training || view.last_training == module) &&
+      view.snapshot_round == snapshot_round()) [[likely]]
     return;
   LastModels& last = last_models(stack);
   last.any.set(module);
   if (training) last.training.set(module);
   if (training && snapshots_wanted()) note_model(module);
-  view.last = module;
+  view.last = &last;
   view.last_training = training ? module : nullptr;
   view.last_stack = &stack;
   view.snapshot_round = snapshot_round();
+}
+
+bool is_model(const record::Lane& stack, PyObject* module) {
+  if (t_view.knows(stack, module)) [[likely]]
+    return true;
+  int budget = kMostModules;
+  return has_parameters(module, budget);
 }
 
 SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
@@ -201,8 +230,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  int budget = kMostModules;
-  if (stack == nullptr || !has_parameters(module, budget) || is_recomputation(*stack))
+  if (stack == nullptr || !is_model(*stack, module) || is_recomputation(*stack))
     return original(function, args, flagged, keys);
   look_for_gpu();
   const bool training = in_training_mode(module);
@@ -352,49 +380,49 @@ PyObject* time_backward(PyObject*, PyObject* original) {
 
 // -- optimizers --
 
-// The keyword arguments of a step, in a dict that knows when it goes: with the frame that runs the
-// step, also when that raises. torch's hook after the step is not called then.
-struct StepGuard {
-  PyDictObject dict;
-  std::uint64_t serial;  // 0: the step was completed
+// The steps under way. The dict of a step's keyword arguments lives as long as the frame that runs
+// it, also when that raises and torch's hook after the step is not called: for that time it is a
+// guarded one, which knows when it goes.
+struct GuardedStep {
+  PyObject* keywords;  // compared only
+  std::uint64_t serial;
   bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
 };
+std::vector<GuardedStep> g_steps;
+extern PyTypeObject g_guard_type;
 
-SONDE_HOT void end_guarded(StepGuard* guard, bool completed) {
-  const std::uint64_t serial = std::exchange(guard->serial, 0);
-  if (serial == 0) return;
-  with_training(
-      [&](Training& training, Here here) { training.end_optimizer(here, serial, completed); });
+// As if it had never been guarded.
+SONDE_HOT GuardedStep release(PyObject* keywords) {
+  Py_SET_TYPE(keywords, &PyDict_Type);
+  for (std::size_t i = g_steps.size(); i-- > 0;) {
+    const GuardedStep step = g_steps[i];
+    if (step.keywords != keywords) continue;
+    g_steps.erase(g_steps.begin() + static_cast<std::ptrdiff_t>(i));
+    return step;
+  }
+  return {};
 }
 
-constexpr std::size_t kSpareGuards = 8;
-PyObject* g_guards[kSpareGuards];
-std::size_t g_guard_count = 0;
+SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
+  if (step.serial == 0) return;
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, completed); });
+}
 
-SONDE_HOT void guard_dealloc(PyObject* self) {
-  end_guarded(reinterpret_cast<StepGuard*>(self), false);
-  if (g_guard_count == kSpareGuards || PyDict_GET_SIZE(self) != 0 || Py_REFCNT(self) != 0)
-    return PyDict_Type.tp_dealloc(self);
-  if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
-  g_guards[g_guard_count++] = self;
+void guard_dealloc(PyObject* self) {
+  end_step(release(self), false);
+  PyDict_Type.tp_dealloc(self);
 }
 
 PyTypeObject g_guard_type = [] {
   PyTypeObject type = {};
   type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
   type.tp_name = "sonde._core.step_arguments";
-  type.tp_basicsize = sizeof(StepGuard);
+  type.tp_basicsize = sizeof(PyDictObject);
   type.tp_dealloc = guard_dealloc;
   type.tp_flags = Py_TPFLAGS_DEFAULT;  // what concerns cycles is dict's
   return type;
 }();
-
-SONDE_HOT PyObject* new_guard() {
-  if (g_guard_count == 0) return PyDict_Type.tp_new(&g_guard_type, nullptr, nullptr);
-  PyObject* guard = g_guards[--g_guard_count];
-  PyObject_Init(guard, &g_guard_type);
-  return guard;
-}
 
 // A fused optimizer unscales the gradients of mixed precision itself: GradScaler only tells it the
 // scale, for the time of the step.
@@ -405,44 +433,42 @@ bool unscales_itself(PyObject* optimizer) {
   return scale && scale.get() != Py_None;
 }
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
+  if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_CheckExact(args[2]))
     Py_RETURN_NONE;
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
-  const Ref guard(new_guard());
-  if (!guard || (PyDict_GET_SIZE(args[2]) != 0 && PyDict_Update(guard.get(), args[2]) != 0))
-    return PyErr_Clear(), Py_NewRef(Py_None);
-  auto* step = reinterpret_cast<StepGuard*>(guard.get());
-  step->serial = 0;
-  step->takes_gradients = false;
+  GuardedStep step{.keywords = args[2], .serial = 0, .takes_gradients = false};
   bool last = false;
   with_training([&](Training& training, Here here) {
     if (closure) {
-      step->serial = training.begin_optimizer(here, true);
-      step->takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
+      step.serial = training.begin_optimizer(here, true);
+      step.takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
       return;
     }
     last = snapshots_wanted() && training.is_last_step(args[0]);
     if (!last) [[likely]]
-      step->serial = training.begin_optimizer(here, false);
+      step.serial = training.begin_optimizer(here, false);
   });
   if (last) [[unlikely]] {
-    step->takes_gradients = unscales_itself(args[0]);
-    if (!step->takes_gradients) take_gradients(args[0]);  // before the span begins
+    step.takes_gradients = unscales_itself(args[0]);
+    if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {
-      step->serial = training.begin_optimizer(here, false);
+      step.serial = training.begin_optimizer(here, false);
     });
   }
-  if (step->serial == 0) Py_RETURN_NONE;
-  return PyTuple_Pack(2, args[1], guard.get());
+  if (step.serial != 0) {
+    g_steps.push_back(step);
+    Py_SET_TYPE(args[2], &g_guard_type);
+  }
+  Py_RETURN_NONE;
 }
 
 SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
-  auto* step = reinterpret_cast<StepGuard*>(args[2]);
-  end_guarded(step, true);
-  if (std::exchange(step->takes_gradients, false)) [[unlikely]]
+  const GuardedStep step = release(args[2]);
+  end_step(step, true);
+  if (step.takes_gradients) [[unlikely]]
     take_gradients(args[0]);
   Py_RETURN_NONE;
 }
