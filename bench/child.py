@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 BENCH = Path(__file__).resolve().parent
@@ -72,11 +73,20 @@ def run(command: Sequence[str | Path], home: Path, extra: Mapping[str, str] | No
 
 
 @cache
-def script(where: Path, name: str, *arguments: str) -> dict[str, Any]:
-    """What bench/NAME.py prints, run with the interpreter in `where`; measured once."""
-    with Scratch() as home:
-        text = run([where / "python", BENCH / f"{name}.py", *arguments], home)
-    return last_json(text)
+def script(where: Path, name: str, *arguments: str, processes: int = 1) -> dict[str, Any]:
+    """What bench/NAME.py prints, run with the interpreter in `where`; measured once.
+
+    Of several processes each number is the median: where things lie in memory, and with it what
+    they cost, is decided anew by each.
+    """
+    found = []
+    for _ in range(processes):
+        with Scratch() as home:
+            text = run([where / "python", BENCH / f"{name}.py", *arguments], home)
+        found.append(last_json(text))
+    if processes == 1:
+        return found[0]
+    return {key: median(one[key] for one in found) for key in found[0]}
 
 
 def last_json(text: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Effort:
     snapshot_rounds: int = 100
     peer_snapshot_rounds: int = 10
     hook_rounds: int = 60
+    processes: int = 7
     peer_hook_rounds: int = 5
     blob_rounds: int = 9
 
@@ -52,6 +53,7 @@ QUICK = Effort(
     snapshot_rounds=20,
     peer_snapshot_rounds=4,
     hook_rounds=8,
+    processes=1,
     peer_hook_rounds=2,
     blob_rounds=2,
 )
@@ -306,12 +308,9 @@ def plus(found: dict[str, float]) -> str:
     return f"{'+' if extra >= 0 else '-'}{time_text(abs(extra))}"
 
 
-def hooks_alone(effort: Effort) -> dict[str, float]:
-    return script(OURS, "hooks", "nothing", str(max(4, effort.hook_rounds // 4)))
-
-
 def hooked_step(effort: Effort) -> Measurement:
-    ours = hooks_alone(effort)
+    rounds = str(max(3, effort.hook_rounds // 12))
+    ours = script(OURS, "hooks", "nothing", rounds, processes=effort.processes)
     found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["microseconds"] = ours["extra_us"]
     if child.have_peer():
@@ -332,7 +331,8 @@ def hooked_submodule(effort: Effort) -> Measurement:
 
 def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) -> Measurement:
     """By the clock where its noise is below the limit, else the hooks' own time over the step's."""
-    ours = script(OURS, "hooks", loop, str(rounds))
+    rounds = max(1, rounds // 4)
+    ours = script(OURS, "hooks", loop, str(rounds), processes=effort.processes)
     counted = 100 * ours["counted"]
     clock, noise = 100 * ours["overhead"], 100 * ours["noise"]
     by_clock = noise < limit_percent
@@ -370,8 +370,8 @@ def snapshot_cpu(effort: Effort) -> Measurement:
 
 
 def snapshot_threads(effort: Effort) -> Measurement:
-    rounds = str(effort.snapshot_rounds)
-    ours = script(OURS, "snapshots", "measure", "resnet50", rounds, "2")
+    rounds = str(effort.snapshot_rounds // 4)
+    ours = script(OURS, "snapshots", "measure", "resnet50", rounds, "2", processes=effort.processes)
     speedup = ours["one"] / ours["threads"]
     found = Measurement(
         time_text(ours["threads"] * 1e9),
