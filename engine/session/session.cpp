@@ -359,7 +359,7 @@ void Session::last_tick(std::uint64_t blob_patience_ns) {
   if (const std::uint64_t records = outbox_->drop_snapshots(); records != 0) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "snapshots-lost",
                    std::to_string(records) + " snapshot records could not be written to " +
-                       directory_->path() + " and are lost: free some space");
+                       directory_->path() + " and are lost: free space or make it writable");
   }
   if (outbox_->waiting() == 0) return;
   all_written_ = false;

@@ -34,7 +34,7 @@ class Entry:
 class Models:
     """Of one session."""
 
-    __slots__ = ("_ended", "_led", "_names", "_said", "_several", "_watched")
+    __slots__ = ("_ended", "_led", "_left_out", "_names", "_said", "_several", "_watched")
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
@@ -43,6 +43,7 @@ class Models:
         # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
         self._ended: dict[int, list[Entry]] = {}
         self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
+        self._left_out: list[Reference] = []
         self._several = False  # from then on names have prefixes
         self._said = False
 
@@ -75,6 +76,10 @@ class Models:
             if not entries:
                 del self._led[stack]
 
+    def leave_out(self, model: object) -> None:
+        """From now on, however it is found."""
+        self._left_out.append(refer(model))
+
     def end_epoch(self, stack: int) -> None:
         """There, whose models are then captured."""
         for entry in self._led.get(stack, [])[-1:]:
@@ -83,6 +88,14 @@ class Models:
 
     def chosen(self, stack: int) -> list[tuple[str, Any]]:
         """Prefix of the tensors' names, and the model. A single one has its names as they are."""
+        left_out = [model() for model in self._left_out]
+        return [
+            (prefix, model)
+            for prefix, model in self._all(stack)
+            if all(model is not other for other in left_out)
+        ]
+
+    def _all(self, stack: int) -> list[tuple[str, Any]]:
         entries = list(self._watched)
         led = self._led.get(stack, [])[-1:] or self._ended.get(stack, [])
         for entry in led:

@@ -198,8 +198,18 @@ class Recorder:
         return epoch
 
     def _chosen(self, stack: int) -> list[tuple[str, Any]]:
-        chosen = self.models.chosen(stack)
-        return [(prefix, tensors_of(unwrapped(model))) for prefix, model in chosen]
+        found = []
+        for prefix, model in self.models.chosen(stack):
+            try:
+                found.append((prefix, tensors_of(unwrapped(model))))
+            except Exception as error:  # the program's own code: the other models keep theirs
+                self.models.leave_out(model)
+                log.warn(
+                    LOGGER,
+                    f"no snapshots of {prefix.rstrip('.') or type(model).__name__}: asking for its "
+                    f"tensors failed ({type(error).__name__}: {error})",
+                )
+        return found
 
     def _capture(
         self,
