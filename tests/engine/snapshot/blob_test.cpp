@@ -154,11 +154,11 @@ TEST(BlobCopy, ForkedChildDoesNotHoldIt) {
   ASSERT_TRUE(copy->next(piece).ok());
   Child child([&](const Child::Say&) {
     ::signal(SIGSEGV, SIG_DFL);  // the sanitizers' handler would print
-    volatile std::byte first = piece[0];
-    (void)first;
+    // Nothing is there, or, where a sanitizer has put its own into the gap, something else.
+    if (std::memcmp(piece.data(), values.data(), piece.size()) != 0) ::_exit(1);
   });
   const int status = child.wait();
-  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the pages are not there";
+  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the pages are there";
 }
 
 TEST(BlobWriter, FileHasTheHeadAndTheBytes) {
