@@ -320,7 +320,8 @@ def hooked_step(effort: Effort) -> Measurement:
 
 
 def hooked_submodule(effort: Effort) -> Measurement:
-    ours = script(OURS, "hooks", "submodules", str(effort.hook_rounds))
+    rounds = str(effort.hook_rounds // 4)
+    ours = script(OURS, "hooks", "submodules", rounds, processes=effort.processes)
     found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["nanoseconds"] = ours["extra_us"] * 1e3
     if child.have_peer():

@@ -9,8 +9,6 @@ namespace sonde::spool {
 
 using record::BlockHeader;
 using record::BlockType;
-using record::kBlockBytes;
-using record::kBlocksOffset;
 using record::kLaneBytes;
 using record::kSlotBytes;
 using record::kSlotsPerBlock;
@@ -45,6 +43,7 @@ std::vector<const Lane*> JournalView::lanes() const {
   }
   std::sort(found.begin(), found.end());
   std::vector<const Lane*> lanes;
+  lanes.reserve(found.size());
   for (const auto& [number, lane] : found) lanes.push_back(lane);
   return lanes;
 }

@@ -37,7 +37,6 @@ PyObject* g_training_name = nullptr;  // "training", "_parameters", ...: interne
 PyObject* g_parameters_name = nullptr;
 PyObject* g_modules_name = nullptr;
 PyObject* g_initialized_name = nullptr;
-PyObject* g_grad_scale_name = nullptr;
 
 bool is_true(PyObject* function, bool otherwise) {
   if (function == nullptr) return otherwise;
@@ -86,19 +85,9 @@ void note_memory_peak(std::uint32_t event) noexcept {
 
 constexpr int kMostModules = 500;  // looked at for a parameter
 
-// Mostly where every module keeps it, in its own dict; else as Python finds it.
-Ref attribute_of(PyObject* module, PyObject* name) {
-  PyObject** dict = _PyObject_GetDictPtr(module);
-  if (dict != nullptr && *dict != nullptr) {
-    if (PyObject* value = PyDict_GetItemWithError(*dict, name)) return Ref(Py_NewRef(value));
-  }
-  Ref found(PyObject_GetAttr(module, name));
-  if (!found) PyErr_Clear();
-  return found;
-}
-
 bool in_training_mode(PyObject* module) {
-  const Ref flag = attribute_of(module, g_training_name);
+  const Ref flag(PyObject_GetAttr(module, g_training_name));
+  if (!flag) PyErr_Clear();
   return !flag || flag.get() != Py_False;
 }
 
@@ -106,16 +95,16 @@ bool in_training_mode(PyObject* module) {
 // activation) has none.
 bool has_parameters(PyObject* module, int& budget) {
   if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
-  const Ref own = attribute_of(module, g_parameters_name);
-  if (!own) return false;
+  const Ref own(PyObject_GetAttr(module, g_parameters_name));
+  if (!own) return PyErr_Clear(), false;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   if (!PyDict_Check(own.get())) return true;  // a scripted module keeps them elsewhere
   while (PyDict_Next(own.get(), &at, &key, &value)) {
     if (value != Py_None) return true;
   }
-  const Ref children = attribute_of(module, g_modules_name);
-  if (!children) return false;
+  const Ref children(PyObject_GetAttr(module, g_modules_name));
+  if (!children) return PyErr_Clear(), false;
   if (!PyDict_Check(children.get())) return true;
   at = 0;
   while (PyDict_Next(children.get(), &at, &key, &value)) {
@@ -133,9 +122,9 @@ class WeakModule {
   }
   void set(PyObject* module) {
     if (is(module)) return;
-    Py_XDECREF(reference_);
-    reference_ = PyWeakref_NewRef(module, nullptr);
-    if (reference_ == nullptr) PyErr_Clear();
+    PyObject* made = PyWeakref_NewRef(module, nullptr);  // may collect, and so come back here
+    if (made == nullptr) PyErr_Clear();
+    Py_XDECREF(std::exchange(reference_, made));
   }
   Ref get() const {
     if (reference_ == nullptr) return {};
@@ -160,13 +149,12 @@ LastModels& last_models(const record::Lane& stack) {
 struct ThreadView {
   int forward_depth = 0;
   bool in_backward = false;
-  // Where the model that ran last in training mode lies; compared only.
-  PyObject* last_training = nullptr;
   const record::Lane* last_stack = nullptr;
   LastModels* last = nullptr;        // of that stack
-  std::uint32_t snapshot_round = 0;  // in which it was noted
+  bool trains = false;               // has its last model been noted as one that trains,
+  std::uint32_t snapshot_round = 0;  // and in which round?
 
-  // Is it the model that ran last on this stack? It has parameters then.
+  // Is it the model that ran last on this stack? It had parameters when it first did.
   bool knows(const record::Lane& stack, PyObject* module) const {
     return last_stack == &stack && last->any.is(module);
   }
@@ -205,7 +193,7 @@ vectorcallfunc original_of(PyObject* function) {
 
 void remember(const record::Lane& stack, PyObject* module, bool training) {
   ThreadView& view = t_view;
-  if (view.knows(stack, module) && (!training || view.last_training == module) &&
+  if (view.knows(stack, module) && (!training || view.trains) &&
       view.snapshot_round == snapshot_round()) [[likely]]
     return;
   LastModels& last = last_models(stack);
@@ -213,7 +201,7 @@ void remember(const record::Lane& stack, PyObject* module, bool training) {
   if (training) last.training.set(module);
   if (training && snapshots_wanted()) note_model(module);
   view.last = &last;
-  view.last_training = training ? module : nullptr;
+  view.trains = training;
   view.last_stack = &stack;
   view.snapshot_round = snapshot_round();
 }
@@ -378,101 +366,6 @@ PyObject* time_backward(PyObject*, PyObject* original) {
   return reinterpret_cast<PyObject*>(self);
 }
 
-// -- optimizers --
-
-// The steps under way. The dict of a step's keyword arguments lives as long as the frame that runs
-// it, also when that raises and torch's hook after the step is not called: for that time it is a
-// guarded one, which knows when it goes.
-struct GuardedStep {
-  PyObject* keywords;  // compared only
-  std::uint64_t serial;
-  bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
-};
-std::vector<GuardedStep> g_steps;
-extern PyTypeObject g_guard_type;
-
-// As if it had never been guarded.
-SONDE_HOT GuardedStep release(PyObject* keywords) {
-  Py_SET_TYPE(keywords, &PyDict_Type);
-  for (std::size_t i = g_steps.size(); i-- > 0;) {
-    const GuardedStep step = g_steps[i];
-    if (step.keywords != keywords) continue;
-    g_steps.erase(g_steps.begin() + static_cast<std::ptrdiff_t>(i));
-    return step;
-  }
-  return {};
-}
-
-SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
-  if (step.serial == 0) return;
-  with_training(
-      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, completed); });
-}
-
-void guard_dealloc(PyObject* self) {
-  end_step(release(self), false);
-  PyDict_Type.tp_dealloc(self);
-}
-
-PyTypeObject g_guard_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.step_arguments";
-  type.tp_basicsize = sizeof(PyDictObject);
-  type.tp_dealloc = guard_dealloc;
-  type.tp_flags = Py_TPFLAGS_DEFAULT;  // what concerns cycles is dict's
-  return type;
-}();
-
-// A fused optimizer unscales the gradients of mixed precision itself: GradScaler only tells it the
-// scale, for the time of the step.
-bool unscales_itself(PyObject* optimizer) {
-  const KeepError keep;
-  const Ref scale(PyObject_GetAttr(optimizer, g_grad_scale_name));
-  if (!scale) PyErr_Clear();
-  return scale && scale.get() != Py_None;
-}
-
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
-SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (g_hooked.empty() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_CheckExact(args[2]))
-    Py_RETURN_NONE;
-  const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
-  GuardedStep step{.keywords = args[2], .serial = 0, .takes_gradients = false};
-  bool last = false;
-  with_training([&](Training& training, Here here) {
-    if (closure) {
-      step.serial = training.begin_optimizer(here, true);
-      step.takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
-      return;
-    }
-    last = snapshots_wanted() && training.is_last_step(args[0]);
-    if (!last) [[likely]]
-      step.serial = training.begin_optimizer(here, false);
-  });
-  if (last) [[unlikely]] {
-    step.takes_gradients = unscales_itself(args[0]);
-    if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
-    with_training([&](Training& training, Here here) {
-      step.serial = training.begin_optimizer(here, false);
-    });
-  }
-  if (step.serial != 0) {
-    g_steps.push_back(step);
-    Py_SET_TYPE(args[2], &g_guard_type);
-  }
-  Py_RETURN_NONE;
-}
-
-SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
-  const GuardedStep step = release(args[2]);
-  end_step(step, true);
-  if (step.takes_gradients) [[unlikely]]
-    take_gradients(args[0]);
-  Py_RETURN_NONE;
-}
-
 // -- life of the hooks --
 
 // know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats): each or None.
@@ -512,11 +405,6 @@ PyMethodDef g_functions[] = {
     {"time_backward", time_backward, METH_O,
      "time_backward(original)\n--\n\nA callable that does what original does inside a backward "
      "span."},
-    {"optimizer_begins", as_method(optimizer_begins), METH_FASTCALL,
-     "optimizer_begins(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
-     "step."},
-    {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
-     "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
     {"know_torch", as_method(know_torch), METH_FASTCALL,
      "know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats)\n--\n\nWhat "
      "the hooks ask of "
@@ -578,15 +466,12 @@ void settle_hooks() noexcept {
 }
 
 bool add_hooks(PyObject* module) {
-  g_guard_type.tp_base = &PyDict_Type;
   g_training_name = PyUnicode_InternFromString("training");
   g_parameters_name = PyUnicode_InternFromString("_parameters");
   g_modules_name = PyUnicode_InternFromString("_modules");
   g_initialized_name = PyUnicode_InternFromString("_initialized");
-  g_grad_scale_name = PyUnicode_InternFromString("grad_scale");
   return g_training_name != nullptr && g_parameters_name != nullptr && g_modules_name != nullptr &&
-         g_initialized_name != nullptr && g_grad_scale_name != nullptr &&
-         PyType_Ready(&g_timed_type) == 0 && PyType_Ready(&g_guard_type) == 0 &&
+         g_initialized_name != nullptr && PyType_Ready(&g_timed_type) == 0 &&
          PyModule_AddFunctions(module, g_functions) == 0;
 }
 

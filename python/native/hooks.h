@@ -37,6 +37,7 @@ hook::Hint evaluation_hint(const record::Lane& stack) noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);
+bool add_optimizers(PyObject* module);
 bool add_trainers(PyObject* module);
 
 }  // namespace sonde::native

@@ -13,7 +13,7 @@ NB_MODULE(_core, module) {
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
-      !add_loader(raw) || !add_trainers(raw) || !add_boundaries(raw))
+      !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_boundaries(raw))
     throw nanobind::python_error();
   add_session(module);
   add_snapshots(module);

@@ -1,6 +1,7 @@
 """Runs of Keras as a user has them; what is expected of them says test_hooks_tensorflow.py."""
 
 import threading
+import time
 
 import cirron as ci
 from keras_child import BACKEND, Callback, X, Y, fit, keras, make_model, marks, run, tree
@@ -20,6 +21,19 @@ def tree_of_a_fit():
         "batch_marks": [marks(span) for span in batches],
         "validation_marks": [marks(span) for span in spans("validation")],
     }
+
+
+@run
+def slow_optimizer():
+    class Slow(keras.optimizers.SGD):
+        def update_step(self, *args, **kwargs):
+            time.sleep(0.01)
+            return super().update_step(*args, **kwargs)
+
+    model = make_model()
+    model.compile(Slow(0.01), "mse", run_eagerly=True)
+    fit(model)
+    return [span["end_ns"] - span["start_ns"] for span in spans("optimizer_step")]
 
 
 @run

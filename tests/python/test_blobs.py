@@ -188,7 +188,8 @@ def test_a_killed_run_leaves_whole_files_only(tmp_path, number):
         out = tmp_path / str(round_)
         with RunningPython(KILLED.format(path=str(out))) as child:
             child.wait_for()
-            time.sleep(0.3 + 0.1 * round_)
+            while len(list(out.glob("snapshots/*/*"))) <= round_:
+                time.sleep(0.01)
             child.signal(number)
             assert child.finish()[0] == -number
         files = list(out.glob("snapshots/*/*"))

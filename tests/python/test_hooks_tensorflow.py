@@ -69,6 +69,13 @@ def test_spans_of_torch_lie_inside(runs):
     )
 
 
+def test_optimizer_steps_last_as_long_as_they_take(runs):
+    if runs["backend"] != "torch":
+        pytest.skip("the torch backend only")
+    assert len(runs["slow_optimizer"]) == 2
+    assert min(runs["slow_optimizer"]) > 10_000_000
+
+
 def test_epochs_have_the_numbers_of_keras(runs):
     assert runs["numbering"] == "epoch[3](batch[0] batch[1]) epoch[4](batch[0] batch[1])"
 

@@ -1,0 +1,153 @@
+// A torch optimizer's step, from torch's hook before it to the one after it, or to its exception.
+#include <cstddef>
+#include <vector>
+
+#include "python/native/boundaries.h"
+#include "python/native/hooks.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Here;
+using hook::Training;
+
+PyObject* g_grad_scale_name = nullptr;  // interned
+
+// The steps under way. torch's hook after a step is not called when the step raises, but the dict
+// of its keyword arguments goes with the frame that runs it. For the time of the step that dict is
+// a guarded one, which tells when it goes.
+struct GuardedStep {
+  PyObject* keywords;  // compared only
+  std::uint64_t serial;
+  bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
+};
+std::vector<GuardedStep> g_steps;
+
+// A plain dict again.
+SONDE_HOT GuardedStep release(PyObject* keywords) {
+  Py_SET_TYPE(keywords, &PyDict_Type);
+  for (std::size_t i = g_steps.size(); i-- > 0;) {
+    const GuardedStep step = g_steps[i];
+    if (step.keywords != keywords) continue;
+    g_steps.erase(g_steps.begin() + static_cast<std::ptrdiff_t>(i));
+    return step;
+  }
+  return {};
+}
+
+SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
+  if (step.serial == 0) return;
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, completed); });
+}
+
+void guard_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);  // what follows may collect
+  end_step(release(self), false);
+  PyDict_Type.tp_dealloc(self);
+}
+
+// Copies and pickles are plain dicts.
+PyObject* guard_reduce(PyObject* self, PyObject*) {
+  const Ref items(PyDict_Copy(self));
+  return items ? Py_BuildValue("O(O)", &PyDict_Type, items.get()) : nullptr;
+}
+
+PyMethodDef g_guard_methods[] = {
+    {"__reduce__", guard_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject g_guard_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.step_arguments";
+  type.tp_basicsize = sizeof(PyDictObject);
+  type.tp_dealloc = guard_dealloc;
+  type.tp_flags = Py_TPFLAGS_DEFAULT;  // what concerns cycles is dict's
+  type.tp_methods = g_guard_methods;
+  return type;
+}();
+
+// Is it the frame's alone? That holds one reference to it, and the call of the hook another.
+bool is_only_the_steps(PyObject* keywords) {
+  return PyDict_CheckExact(keywords) && Py_REFCNT(keywords) == 2;
+}
+
+// A fused optimizer unscales the gradients of mixed precision itself: GradScaler only tells it the
+// scale, for the time of the step.
+bool unscales_itself(PyObject* optimizer) {
+  const KeepError keep;
+  const Ref scale(PyObject_GetAttr(optimizer, g_grad_scale_name));
+  if (!scale) PyErr_Clear();
+  return scale && scale.get() != Py_None;
+}
+
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
+SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
+    Py_RETURN_NONE;
+  const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
+  // Who else holds the dict would keep it longer than the step: that has one of its own then.
+  Ref exchanged;
+  if (!is_only_the_steps(args[2])) [[unlikely]] {
+    exchanged = Ref(PyDict_Copy(args[2]));
+    if (!exchanged) return PyErr_Clear(), Py_NewRef(Py_None);
+  }
+  PyObject* keywords = exchanged ? exchanged.get() : args[2];
+  GuardedStep step{.keywords = keywords, .serial = 0, .takes_gradients = false};
+  bool last = false;
+  with_training([&](Training& training, Here here) {
+    if (closure) {
+      step.serial = training.begin_optimizer(here, true);
+      step.takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
+      return;
+    }
+    last = snapshots_wanted() && training.is_last_step(args[0]);
+    if (!last) [[likely]]
+      step.serial = training.begin_optimizer(here, false);
+  });
+  if (last) [[unlikely]] {
+    step.takes_gradients = unscales_itself(args[0]);
+    if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
+    with_training([&](Training& training, Here here) {
+      step.serial = training.begin_optimizer(here, false);
+    });
+  }
+  if (step.serial == 0) Py_RETURN_NONE;
+  g_steps.push_back(step);
+  Py_SET_TYPE(keywords, &g_guard_type);
+  if (exchanged) return PyTuple_Pack(2, args[1], keywords);
+  Py_RETURN_NONE;
+}
+
+SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
+  const GuardedStep step = release(args[2]);
+  end_step(step, true);
+  if (step.takes_gradients) [[unlikely]]
+    take_gradients(args[0]);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"optimizer_begins", as_method(optimizer_begins), METH_FASTCALL,
+     "optimizer_begins(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
+     "step."},
+    {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
+     "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool add_optimizers(PyObject* module) {
+  g_guard_type.tp_base = &PyDict_Type;
+  g_grad_scale_name = PyUnicode_InternFromString("grad_scale");
+  return g_grad_scale_name != nullptr && PyType_Ready(&g_guard_type) == 0 &&
+         PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native
