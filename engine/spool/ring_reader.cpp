@@ -231,12 +231,15 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
     const BlockHeader* block = view_.block(cursor.block);
     // A block that is gone (it was in memory only) or that speaks of other positions ends the ring
     // here.
-    if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing ||
-        cursor.position < block->base || cursor.position - block->base > kSlotsPerBlock) {
+    if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing)
       return lose_rest(cursor, head);
-    }
+    // Read once: a process that runs may give the block to another ring at any moment.
+    const std::uint64_t base = __atomic_load_n(&block->base, __ATOMIC_RELAXED);
+    if (cursor.position < base || cursor.position - base > kSlotsPerBlock)
+      return lose_rest(cursor, head);
     const std::uint32_t next = block->next.load(std::memory_order_acquire);
-    const std::uint64_t end = next != 0 ? std::min(head, block->end) : head;
+    const std::uint64_t end =
+        next != 0 ? std::min(head, __atomic_load_n(&block->end, __ATOMIC_RELAXED)) : head;
     if (cursor.position >= end) {
       if (next == 0 || ++hops > view_.blocks)
         return lose_rest(cursor, head);  // nowhere to go, or in a circle
@@ -244,7 +247,7 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
       cursor.block = next;
       continue;
     }
-    const auto offset = static_cast<std::uint32_t>(cursor.position - block->base);
+    const auto offset = static_cast<std::uint32_t>(cursor.position - base);
     const auto room = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(kSlotsPerBlock - offset, end - cursor.position));
     if (room == 0) return lose_rest(cursor, head);
