@@ -34,7 +34,7 @@ class Effort:
     summary_runs: int = 3
     snapshot_rounds: int = 100
     peer_snapshot_rounds: int = 10
-    hook_rounds: int = 60
+    hook_rounds: int = 15  # in each of the processes
     processes: int = 7
     peer_hook_rounds: int = 5
     blob_rounds: int = 9
@@ -52,7 +52,7 @@ QUICK = Effort(
     summary_spans=500_000,
     snapshot_rounds=20,
     peer_snapshot_rounds=4,
-    hook_rounds=8,
+    hook_rounds=6,
     processes=1,
     peer_hook_rounds=2,
     blob_rounds=2,
@@ -309,7 +309,7 @@ def plus(found: dict[str, float]) -> str:
 
 
 def hooked_step(effort: Effort) -> Measurement:
-    rounds = str(max(3, effort.hook_rounds // 12))
+    rounds = str(effort.hook_rounds // 3)
     ours = script(OURS, "hooks", "nothing", rounds, processes=effort.processes)
     found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["microseconds"] = ours["extra_us"]
@@ -320,7 +320,7 @@ def hooked_step(effort: Effort) -> Measurement:
 
 
 def hooked_submodule(effort: Effort) -> Measurement:
-    rounds = str(effort.hook_rounds // 4)
+    rounds = str(effort.hook_rounds)
     ours = script(OURS, "hooks", "submodules", rounds, processes=effort.processes)
     found = Measurement(plus(ours), f"bare {time_text(ours['bare_us'] * 1e3)}")
     found.quantities["nanoseconds"] = ours["extra_us"] * 1e3
@@ -332,7 +332,6 @@ def hooked_submodule(effort: Effort) -> Measurement:
 
 def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) -> Measurement:
     """By the clock where its noise is below the limit, else the hooks' own time over the step's."""
-    rounds = max(1, rounds // 4)
     ours = script(OURS, "hooks", loop, str(rounds), processes=effort.processes)
     counted = 100 * ours["counted"]
     clock, noise = 100 * ours["overhead"], 100 * ours["noise"]
@@ -421,12 +420,12 @@ ROWS = (
     Row(
         "hooks-convnet",
         "small convnet",
-        lambda e: hooked_loop("convnet", e.hook_rounds // 4, 0.3, e),
+        lambda e: hooked_loop("convnet", e.hook_rounds // 5, 0.3, e),
     ),
     Row(
         "hooks-transformer",
         "6-layer transformer",
-        lambda e: hooked_loop("transformer", e.hook_rounds // 4, 0.3, e),
+        lambda e: hooked_loop("transformer", e.hook_rounds // 5, 0.3, e),
     ),
     Row("snapshot-cpu", "statistics of ResNet-50's weights", snapshot_cpu),
     Row("snapshot-threads", "  on two threads", snapshot_threads),

@@ -15,10 +15,8 @@ namespace {
 std::int64_t as_text(std::int64_t number) { return number; }
 
 std::string as_text(std::string_view name) {
-  model::Span span;
-  span.name = name;
   std::string out;
-  model::append_label(out, span);
+  model::append_clean(out, name);
   return out;
 }
 

@@ -14,7 +14,8 @@ void append_format(std::string& out, const char* format, Args... args) {
   out.append(buffer, static_cast<std::size_t>(length));
 }
 
-// Text of the program's own choosing on one line of a terminal: no control character gets through.
+}  // namespace
+
 void append_clean(std::string& out, std::string_view text) {
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -25,8 +26,6 @@ void append_clean(std::string& out, std::string_view text) {
     }
   }
 }
-
-}  // namespace
 
 void append_label(std::string& out, const Span& span) {
   append_clean(out, span.name);

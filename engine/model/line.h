@@ -10,6 +10,9 @@
 
 namespace sonde::model {
 
+// Text of the program's own choosing on one line of a terminal: no control character gets through.
+void append_clean(std::string& out, std::string_view text);
+
 // `name` or `name[index]`.
 void append_label(std::string& out, const Span& span);
 

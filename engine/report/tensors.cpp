@@ -15,10 +15,8 @@ namespace {
 using analysis::TensorLine;
 
 std::string clean(std::string_view text) {
-  model::Span span;
-  span.name = text;
   std::string out;
-  model::append_label(out, span);
+  model::append_clean(out, text);
   return out;
 }
 

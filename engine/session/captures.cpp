@@ -141,9 +141,7 @@ void Captures::examine(const Capture& capture) {
   alarm.span_id = capture.span_id;
   alarm.ts_ns = capture.ts_ns;
   std::string text = "[cirron] first non-finite value: ";
-  model::Span label;  // a label is one line, whatever the name holds
-  label.name = alarm.tensor;
-  model::append_label(text, label);
+  model::append_clean(text, alarm.tensor);
   const char* separator = " at ";
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {

@@ -17,7 +17,7 @@ from torch.optim.optimizer import (  # noqa: E402
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch_loops import Loop, steps  # noqa: E402
+from torch_loops import Lookahead, Loop, steps  # noqa: E402
 
 EMPTY = {}
 
@@ -28,15 +28,6 @@ class Broken(torch.optim.SGD):
     def step(self, closure=None):
         if self.fails:
             raise ValueError("broken")
-
-
-class Lookahead(torch.optim.Optimizer):
-    def __init__(self, inner):
-        super().__init__(inner.param_groups, {})
-        self.inner = inner
-
-    def step(self, closure=None):
-        return self.inner.step()
 
 
 class Tool:

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn.functional import mse_loss  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
-from torch_loops import Loop, make_loader, make_model, steps  # noqa: E402
+from torch_loops import Lookahead, Loop, make_loader, make_model, steps  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("hooked")
 
@@ -182,14 +182,6 @@ def test_optimizer_that_raises_ends_there():
 
 
 def test_optimizer_inside_an_optimizer():
-    class Lookahead(torch.optim.Optimizer):
-        def __init__(self, inner):
-            super().__init__(inner.param_groups, {})
-            self.inner = inner
-
-        def step(self, closure=None):
-            return self.inner.step()
-
     loop, held_out = Loop(2), make_loader(1)
     loop.optimizer = Lookahead(loop.optimizer)
     for x, y in loop.loader:

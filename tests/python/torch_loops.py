@@ -42,5 +42,16 @@ class Loop:
                 self.model(x)
 
 
+class Lookahead(torch.optim.Optimizer):
+    """An optimizer around another."""
+
+    def __init__(self, inner):
+        super().__init__(inner.param_groups, {})
+        self.inner = inner
+
+    def step(self, closure=None):
+        return self.inner.step()
+
+
 def steps(count, inside=STEP, first=0):
     return " ".join(f"step[{i}]{inside}" for i in range(first, first + count))
