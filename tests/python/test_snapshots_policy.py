@@ -178,10 +178,11 @@ def test_threads_do_not_change_the_result(spool_dir, threads):
 
 
 @pytest.mark.parametrize("bad", [None, {"threads": 0}, {"threads": "x"}, {"threads": True}, 3])
-def test_odd_options_are_passed_over(spool_dir, bad):
+def test_odd_options_are_passed_over(spool_dir, caplog, bad):
     start(config={"snapshots": bad})
     Loop(2).epoch()
     assert len(records(spool_dir)) == 1
+    assert caplog.text.count("with N from 1 on") == (bad is not None)
 
 
 def test_the_first_value_that_is_not_finite_is_reported_once(spool_dir, caplog):

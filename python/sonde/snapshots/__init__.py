@@ -105,7 +105,15 @@ def _threads(options: object) -> int:
     """``profile(config={"snapshots": {"threads": N}})``."""
     import os
 
-    given = options.get("threads") if isinstance(options, dict) else None
+    usual = min(2, os.cpu_count() or 1)
+    if options is None:
+        return usual
+    given = options.get("threads", usual) if isinstance(options, dict) else None
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return min(given, 256)
-    return min(2, os.cpu_count() or 1)
+    log.warn(
+        "cirron.profiler",
+        f'config={{"snapshots": {options!r}}} is not understood, {usual} threads measure; '
+        'write {"snapshots": {"threads": N}} with N from 1 on',
+    )
+    return usual

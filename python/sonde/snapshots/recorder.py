@@ -69,8 +69,8 @@ class Recorder:
         if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
             log.warn(
                 "cirron.profiler",
-                f"watch(): a {type(model).__name__} has no named_parameters() and no weights; "
-                "nothing of it is captured",
+                f"watch(): a {type(model).__name__} has no named_parameters() and no weights, "
+                "nothing of it is captured; pass the model itself",
             )
             return
         self.models.watch(model, name)
