@@ -1,6 +1,7 @@
 #include "engine/record/scope.h"
 
 #include <algorithm>
+#include <string>
 
 #include "engine/record/peek.h"
 
@@ -181,6 +182,28 @@ void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t i
   } else {
     scope.flags.fetch_or(kHasIndex, std::memory_order_relaxed);
   }
+}
+
+void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
+               std::string_view members) noexcept try {
+  const std::string key = '"' + std::string(name) + "\":";
+  const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
+  for (; slot < depth; ++slot) {
+    OpenScope& scope = stack.stack[slot];
+    if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
+    const std::string_view given(stack.arena + scope.text_offset + scope.name_length,
+                                 scope.attrs_length);
+    const std::string_view fixed = name_text(scope.static_attrs);
+    if (given.find(key) != std::string_view::npos || fixed.find(key) != std::string_view::npos)
+      continue;
+    std::string all(fixed);
+    if (!all.empty()) all += ',';
+    all += members;
+    // One store: a process killed at this moment has them or not.
+    if (const std::uint32_t id = intern(all))
+      __atomic_store_n(&scope.static_attrs, id, __ATOMIC_RELEASE);
+  }
+} catch (...) {  // no memory
 }
 
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,

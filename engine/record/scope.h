@@ -154,6 +154,12 @@ inline bool is_innermost(const ScopeHandle& handle) noexcept {
   return handle.stack->depth.load(std::memory_order_relaxed) == handle.slot + 1;
 }
 
+// For the owner of the stack. The scopes that are open on it from `slot` upwards have these
+// attributes from now on: JSON members, of which `name` is the first. One that has an attribute of
+// that name keeps its own. The text is interned: for what happens rarely.
+void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
+               std::string_view members) noexcept;
+
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 

@@ -62,6 +62,14 @@ void Engine::start(Options options) {
   state_->session = std::move(fresh);
 }
 
+void Engine::annotate(const std::vector<Attributes::Member>& members) {
+  if (const auto current = session()) current->attributes().set(members);
+}
+
+void Engine::await_exit_status() {
+  if (const auto current = session()) current->await_exit_status();
+}
+
 void Engine::begin_stop() {
   if (state_->session) state_->session->close_scopes();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model/trace.h"
+#include "engine/session/attributes.h"
 #include "engine/session/options.h"
 #include "engine/snapshot/capture.h"
 
@@ -55,6 +56,12 @@ class Engine {
   void await_stop();   // not quiet: drains, writes, joins
   void finish_stop();  // quiet: back to memory
   bool active() const noexcept;
+
+  // Any thread. Attributes of the session's span, from now on; without a session nothing happens.
+  void annotate(const std::vector<Attributes::Member>& members);
+  // Before begin_stop, where the process is about to end: its exit status becomes part of the
+  // session's span, once it is known (see exit_status.h).
+  void await_exit_status();
 
   // Any thread. Its records go through the sinks as soon as they are complete; without a session
   // they are dropped and counted.

@@ -15,6 +15,7 @@
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
+#include "engine/session/exit_status.h"
 #include "engine/session/lines.h"
 #include "engine/session/signals.h"
 #include "engine/spool/encode.h"
@@ -130,6 +131,7 @@ void Session::open_root() {
   // A lane number that no lane can have: the root's sequence is nobody else's.
   const std::uint64_t sequence = (std::uint64_t{record::kMaxLanes} << record::kSequenceBits) +
                                  static_cast<std::uint64_t>(root.start_ns & 0xFFFFFFFFFu) + 1;
+  root_id_ = base::make_id(head.key, sequence);
   __atomic_store_n(&root.sequence, sequence, __ATOMIC_RELAXED);
 }
 
@@ -155,6 +157,8 @@ void Session::finish() {
   if (thread_.joinable()) thread_.join();
   if (threadless_) drain_here(true);
   if (blobs_) blobs_->stop();
+  if (awaits_exit_status_ && all_written_ && !end_file_.empty())
+    amend_at_exit(std::move(end_file_), root_id_);
 }
 
 void Session::release() {
@@ -307,6 +311,7 @@ void Session::sleep(std::uint32_t seen) {
 void Session::finish_for_signal() {
   try {
     if (options_.on_termination) options_.on_termination();
+    attributes_.set({{"ended_by", "\"signal\""}, {"signal", "\"SIGTERM\""}});
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick(kBlobPatienceOnSignalNs);
     Journal::instance().header().ended = 1;
@@ -332,6 +337,7 @@ bool Session::journal_was_lost() {
   const bool was_open = record::gate_open();
   record::close_gate();
   Journal::instance().start_over();
+  attributes_.store();
   shared_.drainer.start_over();
   if (outbox_) outbox_->forget_positions();
   lost_pages_ = Journal::lost_pages();
@@ -505,11 +511,20 @@ void Session::deliver(Moved moved) {
   if (outbox_) {
     outbox_->send(batch_.created_ns, batch_.batch_id, json_.view(), std::move(moved),
                   batch_.snapshots.size());
+    if (awaits_exit_status_) note_end_file();
   } else {
     commit(moved);
   }
   if (options_.on_batch) options_.on_batch(json_.view());
   if (options_.on_lines && !batch_.spans.empty()) options_.on_lines(lines_of(batch_, earlier_));
+}
+
+void Session::note_end_file() {
+  const auto is_root = [this](const model::Span& span) { return span.id == root_id_; };
+  if (std::ranges::any_of(batch_.spans, is_root)) {
+    end_file_ = base::join_path(directory_->path(),
+                                spool::batch_file_name(batch_.created_ns, batch_.batch_id));
+  }
 }
 
 void Session::look_around() {

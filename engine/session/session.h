@@ -11,6 +11,7 @@
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
 #include "engine/record/lane.h"
+#include "engine/session/attributes.h"
 #include "engine/session/captures.h"
 #include "engine/session/drainer.h"
 #include "engine/session/engine.h"
@@ -45,6 +46,8 @@ class Session {
                    bool more);
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
   Counters counters() const;
+  Attributes& attributes() noexcept { return attributes_; }
+  void await_exit_status() noexcept { awaits_exit_status_ = true; }
 
  private:
   void open_journal();
@@ -64,6 +67,7 @@ class Session {
   bool journal_was_lost();
   bool next_batch(Moved& moved);
   void deliver(Moved moved);
+  void note_end_file();
   void look_around();
   void recover_dead();
   void sleep(std::uint32_t seen);
@@ -75,6 +79,10 @@ class Session {
   std::optional<Outbox> outbox_;
   std::optional<snapshot::BlobWriter> blobs_;
   Captures captures_;
+  Attributes attributes_;
+  base::Id root_id_;
+  std::string end_file_;             // where the session's span is, once it is written
+  bool awaits_exit_status_ = false;  // which is then added there
   std::thread thread_;
   bool threadless_ = false;   // no thread could be had
   std::mutex draining_here_;  // then: one caller at a time

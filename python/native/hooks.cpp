@@ -11,6 +11,7 @@
 #include "engine/probe/gpu_clock.h"
 #include "python/native/boundaries.h"
 #include "python/native/cuda.h"
+#include "python/native/frameworks.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -196,6 +197,7 @@ void remember(const record::Lane& stack, PyObject* module, bool training) {
   if (view.knows(stack, module) && (!training || view.trains) &&
       view.snapshot_round == snapshot_round()) [[likely]]
     return;
+  torch_in_use();
   LastModels& last = last_models(stack);
   last.any.set(module);
   if (training) last.training.set(module);

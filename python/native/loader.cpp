@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "engine/probe/gpu_clock.h"
+#include "python/native/frameworks.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -170,6 +171,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");
     return nullptr;
   }
+  torch_in_use();
   const std::uint64_t now = base::monotonic_ns();
   Ref base(PyObject_CallOneArg(args[0], args[1]));
   if (!base || !PyIter_Check(base.get())) return base.release();

@@ -2,6 +2,7 @@
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "python/native/boundaries.h"
+#include "python/native/exceptions.h"
 #include "python/native/hooks.h"
 #include "python/native/python.h"
 #include "python/native/stack.h"
@@ -27,7 +28,7 @@ std::uint32_t g_batch_name = 0;
 
 Loop* as_loop(PyObject* object) { return reinterpret_cast<Loop*>(object); }
 
-void close_turn(Loop* self, record::ClosedBy closed_by) noexcept {
+void close_turn(Loop* self, std::string_view attrs = {}) noexcept {
   if (!self->handle) return;
   const record::ScopeHandle handle = self->handle;
   self->handle = {};
@@ -36,7 +37,8 @@ void close_turn(Loop* self, record::ClosedBy closed_by) noexcept {
                                     ? &state
                                     : record::this_thread();
   if (thread == nullptr) return;
-  record::close_scope(*thread, handle, {.closed_by = closed_by}, base::monotonic_ns());
+  record::close_scope(*thread, handle, {.replace_attrs = !attrs.empty(), .attrs = attrs},
+                      base::monotonic_ns());
   stack_changed(*thread, *handle.stack);
   if (self->name == g_epoch_name && snapshots_wanted())
     epoch_closed(handle.sequence, self->next_index - 1);
@@ -88,7 +90,7 @@ bool begin(Loop* self) {
 
 PyObject* loop_next(PyObject* object) {
   Loop* self = as_loop(object);
-  close_turn(self, record::ClosedBy::kSelf);
+  close_turn(self);
   if (!self->started && !begin(self)) return nullptr;
   if (self->iterator == nullptr) return nullptr;
   const std::uint64_t before = self->timed ? base::monotonic_ns() : 0;
@@ -135,17 +137,18 @@ int loop_clear(PyObject* self) {
   return 0;
 }
 
-// `break`, `return` and exceptions in the body end here: the interpreter drops the iterator.
+// `break`, `return` and exceptions in the body end here: the interpreter drops the iterator. An
+// exception is still raised then.
 void loop_dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
-  close_turn(as_loop(object), record::ClosedBy::kSelf);
+  close_turn(as_loop(object), exception_members());
   loop_clear(object);
   PyObject_GC_Del(object);
 }
 
 PyObject* loop_close(PyObject* object, PyObject*) {
   Loop* self = as_loop(object);
-  close_turn(self, record::ClosedBy::kSelf);
+  close_turn(self);
   self->started = true;
   Py_CLEAR(self->iterator);
   Py_RETURN_NONE;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "python/native/boundaries.h"
+#include "python/native/frameworks.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
 
@@ -89,6 +90,7 @@ bool unscales_itself(PyObject* optimizer) {
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
+  torch_in_use();
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
   // Who else holds the dict would keep it longer than the step: that has one of its own then.
   Ref exchanged;

@@ -9,6 +9,7 @@
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"
+#include "python/native/exceptions.h"
 #include "python/native/hooks.h"
 #include "python/native/names.h"
 #include "python/native/session.h"
@@ -181,7 +182,7 @@ int scope_clear(PyObject* self) {
   return 0;
 }
 
-void close_now(Scope* self, record::ClosedBy closed_by) noexcept;
+void close_now(Scope* self, record::ClosedBy closed_by, PyObject* exception = nullptr) noexcept;
 
 void scope_dealloc(PyObject* object) {
   Scope* self = as_scope(object);
@@ -285,7 +286,19 @@ record::ThreadState* closing_thread(const record::ScopeHandle& handle) noexcept 
   return record::this_thread();
 }
 
-void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
+// The attributes that an exception adds to those of the scope. An attribute of that name that the
+// program has set itself stays.
+void append_exception(base::JsonWriter& attrs, const record::ScopeHandle& handle,
+                      PyObject* exception) noexcept {
+  if (!record::is_open(handle) || names_exception(attrs.view())) return;
+  const record::OpenScope& slot = handle.stack->stack[handle.slot];
+  if (names_exception(record::name_text(slot.static_attrs))) return;
+  const std::string members = exception_text(exception).members();
+  if (!attrs.empty() && !members.empty()) attrs.raw(',');
+  attrs.raw(members);
+}
+
+void close_now(Scope* self, record::ClosedBy closed_by, PyObject* exception) noexcept {
   const record::ScopeHandle handle = self->handle;
   if (handle) {
     if (self->gpu) [[unlikely]]
@@ -301,8 +314,12 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
         encode_members(attrs, self->attrs);
         PyErr_Restore(type, value, traceback);
         end.replace_attrs = true;
-        end.attrs = attrs.view();
       }
+      if (exception != nullptr) [[unlikely]] {
+        append_exception(attrs, handle, exception);
+        end.replace_attrs = end.replace_attrs || !attrs.empty();
+      }
+      end.attrs = attrs.view();
       if (self->name_id == 0) [[unlikely]] {
         // Not interned: the stack has kept only as much of it as fits there.
         with_utf8(self->name, [&](std::string_view utf8) {
@@ -333,10 +350,11 @@ void close_now(Scope* self, record::ClosedBy closed_by) noexcept {
     epoch_closed(handle.sequence, index);
 }
 
-PyObject* scope_exit(PyObject* object) {
+// `exception`: the one that leaves the block, or None.
+PyObject* scope_exit(PyObject* object, PyObject* exception) {
   Scope* self = as_scope(object);
   if (self->entered) [[likely]]
-    close_now(self, record::ClosedBy::kSelf);
+    close_now(self, record::ClosedBy::kSelf, exception == Py_None ? nullptr : exception);
   Py_RETURN_NONE;
 }
 
@@ -418,24 +436,24 @@ struct Doorway {
   bool exit;
 };
 
-PyObject* pass(PyObject* scope, bool exit) { return exit ? scope_exit(scope) : scope_enter(scope); }
-
-PyObject* call_scope(PyObject* self, PyObject* const*, std::size_t flagged, PyObject* keys) {
+PyObject* call_scope(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keys) {
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   if ((count != 0 && count != 3) || keys != nullptr) [[unlikely]] {
     PyErr_SetString(PyExc_TypeError,
                     "a scope is a context manager: use `with scope(...):`, not as a decorator");
     return nullptr;
   }
-  return pass(self, count == 3);
+  return count == 3 ? scope_exit(self, args[1]) : scope_enter(self);
 }
 
 PyObject* call_doorway(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject*) {
-  if (PyVectorcall_NARGS(flagged) < 1 || Py_TYPE(args[0]) != &g_scope_type) {
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged);
+  if (count < 1 || Py_TYPE(args[0]) != &g_scope_type) {
     PyErr_SetString(PyExc_TypeError, "the first argument must be a scope");
     return nullptr;
   }
-  return pass(args[0], reinterpret_cast<Doorway*>(self)->exit);
+  if (!reinterpret_cast<Doorway*>(self)->exit) return scope_enter(args[0]);
+  return scope_exit(args[0], count > 2 ? args[2] : Py_None);
 }
 
 PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) {
@@ -582,6 +600,10 @@ PyMethodDef g_functions[] = {
 };
 
 }  // namespace
+
+record::ScopeHandle handle_of_scope(PyObject* scope) noexcept {
+  return Py_TYPE(scope) == &g_scope_type ? as_scope(scope)->handle : record::ScopeHandle();
+}
 
 bool add_scope(PyObject* module) {
   if (PyType_Ready(&g_doorway_type) != 0 || PyType_Ready(&g_scope_type) != 0) return false;

@@ -18,6 +18,7 @@
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"
+#include "python/native/exceptions.h"
 #include "python/native/module.h"
 
 namespace nb = nanobind;
@@ -144,9 +145,28 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
   session::Engine::instance().start(std::move(options));
 }
 
-void stop() {
+void annotate(nb::dict attrs) {
+  std::vector<session::Attributes::Member> members;
+  for (const auto& [name, value] : attrs) {
+    base::JsonWriter json;
+    encode_value(json, value.ptr());
+    members.emplace_back(nb::cast<std::string>(name), json.str());
+  }
+  session::Engine::instance().annotate(members);
+}
+
+void annotate_exception(nb::handle exception) {
+  const ExceptionText text = exception_text(exception.ptr());
+  if (text.type.empty()) return;
+  session::Engine::instance().annotate(
+      {{"exception", text.type},
+       {"exception_message", text.message.empty() ? "\"\"" : text.message}});
+}
+
+void stop(bool at_exit) {
   session::Engine& engine = session::Engine::instance();
   if (!engine.active()) return;
+  if (at_exit) engine.await_exit_status();
   const record::Header& head = record::Journal::instance().header();
   g_past_eras.push_back({head.key, head.anchor});
   settle_hooks();
@@ -253,7 +273,11 @@ void add_session(nb::module_& module) {
              nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("attrs"),
              nb::arg("on_lines").none(), nb::arg("on_batch").none(),
              "Open the session and start the drain thread.");
-  module.def("stop", &stop, "Close every scope, write everything, end the session.");
+  module.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
+  module.def("annotate_exception", &annotate_exception, nb::arg("exception"),
+             "The session says that this exception was raised in it and caught by nobody.");
+  module.def("stop", &stop, nb::arg("at_exit") = false,
+             "Close every scope, write everything, end the session.");
   module.def("flush", &flush, "Return when everything recorded so far has gone through the sinks.");
   module.def(
       "active", [] { return session::Engine::instance().active(); }, "Whether a session is open.");

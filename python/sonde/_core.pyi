@@ -125,9 +125,22 @@ def start(
     and what they raise is logged once.
     """
 
-def stop() -> None:
+def annotate(attrs: dict[str, object]) -> None:
+    """Attributes of the session, from now on; those it has by another name stay.
+
+    They are in the journal at once. Without a session nothing happens.
+    """
+
+def annotate_exception(exception: BaseException) -> None:
+    """The session says that this exception was raised in it and caught by nobody."""
+
+def exception_passes(exception: BaseException, scope: scope | None = None, /) -> None:
+    """The spans that are open on this stack, from that of ``scope`` inwards, have it."""
+
+def stop(at_exit: bool = False) -> None:
     """Closes everything, drains a last time into sinks and transport, joins the drain thread.
 
+    ``at_exit``: the process is about to end; its exit status will be added to the session's span.
     Idempotent; lets go of the GIL while it waits.
     """
 
@@ -165,6 +178,9 @@ def encode_json(value: object) -> str:
     """One attribute value as JSON; the ``repr`` of what JSON has no form for."""
 
 # -- for the framework hooks (sonde.hooks) --
+
+def on_torch_use(callback: Callable[[], None] | None, /) -> None:
+    """Calls it once, when torch's hook first has something to record; None: nobody."""
 
 def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = False) -> scope:
     """While this scope is open, hooks open no epoch, no step, no validation below it."""

@@ -1,0 +1,57 @@
+#include "engine/session/attributes.h"
+
+#include <algorithm>
+
+#include "engine/record/journal.h"
+#include "engine/record/names.h"
+
+namespace sonde::session {
+
+namespace {
+
+std::string joined(const std::vector<Attributes::Member>& members) {
+  std::string out;
+  for (const auto& [name, value] : members) {
+    if (!out.empty()) out += ',';
+    out += '"' + name + "\":" + value;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Attributes::set(const std::vector<Member>& members) noexcept try {
+  const std::lock_guard lock(mutex_);
+  for (const Member& member : members) {
+    const auto known =
+        std::ranges::find_if(all_, [&](const Member& one) { return one.first == member.first; });
+    if (known == all_.end()) {
+      all_.push_back(member);
+    } else {
+      known->second = member.second;
+    }
+  }
+  store_locked();
+} catch (...) {  // no memory: they stay as they were
+}
+
+void Attributes::store() noexcept try {
+  const std::lock_guard lock(mutex_);
+  store_locked();
+} catch (...) {
+}
+
+// An interned text is in the journal before its number is. There are few of them in a session.
+void Attributes::store_locked() {
+  std::vector<Member> kept = all_;
+  std::uint32_t id = record::intern(joined(kept));
+  while (id == 0 && !kept.empty()) {
+    kept.erase(std::ranges::max_element(kept, {},
+                                        [](const Member& member) { return member.second.size(); }));
+    id = record::intern(joined(kept));
+  }
+  __atomic_store_n(&record::Journal::instance().header().session.static_attrs, id,
+                   __ATOMIC_RELEASE);
+}
+
+}  // namespace sonde::session

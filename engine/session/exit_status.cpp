@@ -1,0 +1,64 @@
+#include "engine/session/exit_status.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "engine/base/file.h"
+
+namespace sonde::session {
+
+namespace {
+
+struct Owed {
+  std::string file;
+  base::Id session;
+  pid_t pid;  // a forked child inherits the handler, but not the duty
+};
+Owed* g_owed = nullptr;
+
+void on_process_exit(int status, void*) {
+  if (g_owed == nullptr || g_owed->pid != ::getpid()) return;
+  try {
+    std::string batch;
+    if (!base::read_file(g_owed->file, batch).ok()) return;  // evicted meanwhile
+    const std::string amended = with_exit_status(batch, g_owed->session, status);
+    const std::array<std::string_view, 1> parts = {amended};
+    if (!amended.empty()) (void)base::write_atomically(g_owed->file, parts);
+  } catch (...) {
+    // The span is there, without its last word.
+  }
+  g_owed = nullptr;
+}
+
+}  // namespace
+
+void amend_at_exit(std::string file, const base::Id& session) noexcept try {
+  const bool first = g_owed == nullptr;
+  g_owed = new Owed{std::move(file), session, ::getpid()};  // outlives static destructors
+  // Registered last, it is called first: before other libraries are taken down.
+  if (first) ::on_exit(on_process_exit, nullptr);
+} catch (...) {
+}
+
+std::string with_exit_status(std::string_view batch, const base::Id& session, int status) {
+  constexpr std::string_view kKey = "\"ended_by\":\"";
+  std::string start = "{\"id\":\"" + std::string(32, '0');
+  base::write_hex(session, start.data() + start.size() - 32);
+  const std::size_t span = batch.find(start);
+  if (span == std::string_view::npos) return {};
+  const std::size_t value = batch.find(kKey, span);
+  if (value == std::string_view::npos) return {};
+  const std::size_t from = value + kKey.size();
+  const std::size_t to = batch.find('"', from);
+  if (to == std::string_view::npos) return {};
+  const int code = status & 0xFF;
+  std::string out(batch.substr(0, from));
+  out += code == 0 ? std::string_view("return") : batch.substr(from, to - from);
+  out += "\",\"exit_code\":" + std::to_string(code);
+  out += batch.substr(to + 1);
+  return out;
+}
+
+}  // namespace sonde::session

@@ -1,0 +1,201 @@
+#include "python/native/exceptions.h"
+
+#include "engine/base/json_writer.h"
+#include "engine/record/scope.h"
+#include "python/native/stack.h"
+
+namespace sonde::native {
+
+namespace {
+
+// Together with what else a session says of itself, less than an interned name may have.
+constexpr std::size_t kMaxTypeBytes = 120;
+constexpr std::size_t kMaxMessageBytes = 400;
+constexpr std::size_t kMaxEncodedMessage = 520;  // control characters take six bytes each
+
+// As a traceback prints it: with its module, unless that is builtins or the program itself.
+std::string class_name(PyTypeObject* type) {
+  std::string name = type->tp_name;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return name;
+  const auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
+  if (heap->ht_qualname != nullptr) {
+    if (!with_utf8(heap->ht_qualname, [&](std::string_view utf8) { name = utf8; })) PyErr_Clear();
+  }
+  PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
+  if (module == nullptr || !PyUnicode_Check(module)) return name;
+  const auto prefix = [&](std::string_view utf8) {
+    if (utf8 != "builtins" && utf8 != "__main__") name = std::string(utf8) + "." + name;
+  };
+  if (!with_utf8(module, prefix)) PyErr_Clear();
+  return name;
+}
+
+bool is_plain(PyObject* value) {
+  return value == Py_None || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
+         PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBytes_CheckExact(value);
+}
+
+void append_text(std::string& out, PyObject* text) {
+  const auto add = [&](std::string_view utf8) { out += record::cut_utf8(utf8, kMaxMessageBytes); };
+  if (text == nullptr || !with_utf8(text, add)) PyErr_Clear();
+}
+
+// What an exception was raised with, as far as it can be shown without asking code of the
+// program's.
+std::string text_of(PyObject* value) {
+  std::string out;
+  if (PyUnicode_CheckExact(value)) {
+    append_text(out, value);
+  } else if (is_plain(value)) {
+    append_text(out, Ref(PyObject_Repr(value)).get());
+  } else {
+    out = "<" + class_name(Py_TYPE(value)) + ">";
+  }
+  return out;
+}
+
+std::string text_of_args(PyObject* args) {
+  if (args == nullptr || !PyTuple_Check(args)) return {};
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  std::string out;
+  for (Py_ssize_t i = 0; i < count && out.size() < kMaxMessageBytes; ++i) {
+    if (i != 0) out += ", ";
+    out += text_of(PyTuple_GET_ITEM(args, i));
+  }
+  return out;
+}
+
+bool all_plain(PyObject* args) {
+  if (args == nullptr || !PyTuple_CheckExact(args)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    if (!is_plain(PyTuple_GET_ITEM(args, i))) return false;
+  }
+  return true;
+}
+
+// Is its str() the interpreter's own, of nothing but plain values?
+bool str_is_harmless(PyObject* exception) {
+  const auto own_str = [](PyObject* type) { return reinterpret_cast<PyTypeObject*>(type)->tp_str; };
+  const reprfunc str = Py_TYPE(exception)->tp_str;
+  if (!all_plain(reinterpret_cast<PyBaseExceptionObject*>(exception)->args)) return false;
+  if (str == own_str(PyExc_OSError)) {
+    PyObject* file = reinterpret_cast<PyOSErrorObject*>(exception)->filename;
+    PyObject* other = reinterpret_cast<PyOSErrorObject*>(exception)->filename2;
+    return (file == nullptr || is_plain(file)) && (other == nullptr || is_plain(other));
+  }
+  return str == own_str(PyExc_BaseException) || str == own_str(PyExc_KeyError);
+}
+
+// "" with an exception set when it fails.
+std::string str_of(PyObject* exception) {
+  std::string out;
+  if (const Ref text(PyObject_Str(exception)); text) append_text(out, text.get());
+  return out;
+}
+
+// The C API may have raised a class and not yet made an object of it.
+std::string plain_message(PyObject* value) {
+  if (value == nullptr || value == Py_None) return {};
+  if (!PyExceptionInstance_Check(value))
+    return PyTuple_Check(value) ? text_of_args(value) : text_of(value);
+  std::string out = str_is_harmless(value) ? str_of(value) : std::string();
+  PyErr_Clear();
+  return out.empty() ? text_of_args(reinterpret_cast<PyBaseExceptionObject*>(value)->args) : out;
+}
+
+std::string full_message(PyObject* exception) {
+  std::string out = str_of(exception);
+  if (PyErr_Occurred() == nullptr) return out;
+  PyErr_Clear();
+  return plain_message(exception);
+}
+
+ExceptionText describe(PyObject* type, std::string_view message) {
+  ExceptionText out;
+  base::JsonWriter text;
+  text.string(record::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
+  out.type = text.str();
+  if (message.empty()) return out;
+  text.clear();
+  for (std::size_t room = kMaxMessageBytes; text.empty() || text.size() > kMaxEncodedMessage;
+       room -= room / 4) {
+    text.clear();
+    text.string(record::cut_utf8(message, room));
+  }
+  out.message = text.str();
+  return out;
+}
+
+// exception_passes(exception, scope=None): the spans that are open here, from that of `scope`
+// inwards, have it.
+PyObject* exception_passes(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count < 1 || count > 2) {
+    PyErr_SetString(PyExc_TypeError, "exception_passes(exception, scope=None)");
+    return nullptr;
+  }
+  const std::string members = exception_text(args[0]).members();
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr || members.empty()) Py_RETURN_NONE;
+  std::uint32_t slot = 0;
+  if (count == 2 && args[1] != Py_None) {
+    const record::ScopeHandle handle = handle_of_scope(args[1]);
+    if (handle.stack != stack || !record::is_open(handle)) Py_RETURN_NONE;
+    slot = handle.slot;
+  }
+  record::add_attrs(*stack, slot, "exception", members);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"exception_passes",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exception_passes)), METH_FASTCALL,
+     "exception_passes(exception, scope=None)\n--\n\n"
+     "The spans that are open here, from that of `scope` inwards, have it as attributes."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+bool closes_a_generator(PyObject* type) {
+  return PyErr_GivenExceptionMatches(type, PyExc_GeneratorExit) != 0;
+}
+
+}  // namespace
+
+std::string ExceptionText::members() const {
+  if (type.empty()) return {};
+  return "\"exception\":" + type + (message.empty() ? "" : ",\"exception_message\":" + message);
+}
+
+std::string exception_members() noexcept {
+  if (PyErr_Occurred() == nullptr) return {};
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  std::string members;
+  try {
+    if (PyExceptionClass_Check(type) && !closes_a_generator(type))
+      members = describe(type, plain_message(value)).members();
+  } catch (...) {
+    // No memory for a few words: the span goes without.
+  }
+  PyErr_Restore(type, value, traceback);
+  return members;
+}
+
+ExceptionText exception_text(PyObject* exception) noexcept {
+  const KeepError keep;
+  if (!PyExceptionInstance_Check(exception)) return {};
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(exception));
+  try {
+    return closes_a_generator(type) ? ExceptionText() : describe(type, full_message(exception));
+  } catch (...) {
+    return {};
+  }
+}
+
+bool names_exception(std::string_view members) noexcept {
+  return members.find("\"exception\":") != std::string_view::npos;
+}
+
+bool add_exceptions(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+
+}  // namespace sonde::native
