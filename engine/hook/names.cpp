@@ -19,6 +19,7 @@ void intern_names() noexcept {
   g_names.optimizer_step = record::intern("optimizer_step");
   g_names.train_mode = record::intern(R"("mode":"train")");
   g_names.eval_mode = record::intern(R"("mode":"eval")");
+  g_names.skipped = record::intern(R"("skipped":true)");
 }
 
 }  // namespace sonde::hook

@@ -8,7 +8,7 @@ namespace sonde::hook {
 // Interned once; the table outlives everything.
 struct Names {
   std::uint32_t epoch, step, batch, validation, peek, data_load, forward, backward, optimizer_step;
-  std::uint32_t train_mode, eval_mode;  // attributes
+  std::uint32_t train_mode, eval_mode, skipped;  // attributes
 };
 
 extern Names g_names;

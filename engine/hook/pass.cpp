@@ -1,4 +1,6 @@
 // What a pass over a loader turns out to be: an epoch, a validation, a part of either, or a look.
+#include "engine/hook/pass.h"
+
 #include <algorithm>
 
 #include "engine/hook/names.h"
@@ -6,57 +8,102 @@
 
 namespace sonde::hook {
 
-using record::OpenScope;
 using record::ThreadState;
 
+Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept
+    : source_(source), made_ns_(now), made_at_(here.thread.lane->next_sequence) {}
+
 // A pass that saw an epoch's owner, or another epoch of ours, feeds that one; what looks like
-// validation gets a scope of its own in there.
-void Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
+// validation gets a scope of its own in there. Returns whether this fetch is a validation's.
+bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.training_ = this;
-  pass.failed_ = pass.saw_train_ = pass.saw_eval_ = false;
+  pass.role_ = Pass::Role::kNone;
+  pass.failed_ = pass.trains_ = pass.evaluates_ = pass.sure_ = pass.nested_ = false;
+  pass.used_ = pass.ever_used_ = pass.drained_ = false;
+  pass.ahead_ = pass.idle_ = 0;
   pass.fetches_ = 0;
   pass.first_at_ = here.thread.lane->next_sequence;
   // What is open from before is none of a trainer's business.
   const bool announced = announced_ > 0;
-  if (!loader_seen_ && !announced) {
-    loader_seen_ = true;
-    end_fallback(here.thread, now);
-  }
   // A loader that was trained with is likely to be so again, in whatever mode the model is.
   const bool evaluates =
       hint == Hint::kGradientsOff || (hint == Hint::kModelInEval && !trained_before(pass.source_));
   // One batch was looked at, and now its loader begins anew: that was a peek.
-  if (held_ != nullptr && held_ != &pass && held_->source_ == pass.source_ && !pass.again_ &&
-      pass.made_at_ > held_->first_at_)
-    drop_peek(here.thread);
-  confirm(here.thread);
+  if (peeked_ != nullptr && peeked_ != &pass && peeked_->source_ == pass.source_ && !pass.again_ &&
+      pass.made_at_ > peeked_->first_at_)
+    drop_peek(here.thread, *peeked_);
   while (Pass* outer = announced ? nullptr : innermost()) {
     if (!is_over(*outer, pass, evaluates)) break;
     finish(here.thread, *outer, now);
   }
   if (taken(here.stack, Level::kValidation)) {
     pass.role_ = Pass::Role::kMember;
-    pass.eval_ = true;
-  } else if (taken(here.stack, Level::kEpoch) || innermost() != nullptr) {
+    pass.evaluates_ = true;
+    settle();
+  } else if (evaluates) {
+    make_room_for_check(here, now);
+    settle();
+    close_look(here, now);
+    pass.nested_ = taken(here.stack, Level::kEpoch) || innermost() != nullptr ||
+                   record::is_open(fallback_epoch_);
+    own(here, pass, true, now);
+  } else if (taken(here.stack, Level::kEpoch) || innermost() != nullptr ||
+             record::is_open(fallback_epoch_)) {
+    close_look(here, now);
     pass.nested_ = true;
-    pass.eval_ = evaluates;
-    if (evaluates) {
-      own(here, pass, true, now);
-    } else {
-      pass.role_ = Pass::Role::kMember;
-    }
+    pass.role_ = Pass::Role::kMember;
   } else {
-    pass.nested_ = false;
-    own(here, pass, evaluates, now);
+    close_look(here, now);
+    settle();
+    if (step_open() && record::is_innermost(step_)) close_step(here.thread, now);
+    cycle_.reset();
+    own(here, pass, false, now);
   }
   known_.push_back(&pass);
-  settled_ = false;
   if (const Pass* outer = innermost()) pass.outer_fetches_ = outer->fetches_;
+  return pass.evaluates_;
+}
+
+// The next batch of a pass that is under way. Returns whether it is a validation's.
+bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
+  if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) {
+    // Closed together with a scope around it: from now on it feeds whatever is there.
+    if (is_epoch(pass)) {
+      report_epoch(pass.scope_.sequence, next_epoch_);
+      ++next_epoch_;
+    }
+    std::erase(owners_, &pass);
+    pass.role_ = Pass::Role::kMember;
+  }
+  if (announced_ > 0) return true;
+  if (pass.evaluates_ && !pass.trains_) {
+    if (pass.role_ == Pass::Role::kOwner) return settle(), true;
+    make_room_for_check(here, now);
+    settle();
+    close_look(here, now);
+    if (!taken(here.stack, Level::kValidation)) own(here, pass, true, now);
+    return true;
+  }
+  if (hint == Hint::kGradientsOff && !pass.no_hint_ && !taken(here.stack, Level::kValidation)) {
+    // A look with gradients off, at a batch of a loader that is trained with.
+    make_room_for_check(here, now);
+    settle();
+    open_look(here, now);
+    return true;
+  }
+  if (pass.trains_) pause_checks(here, now);
+  if (pass.trains_ && record::is_open(fallback_epoch_) && record::is_innermost(fallback_epoch_)) {
+    // Its first batch was taken for a look; it is a loop of its own.
+    end_fallback(here.thread, now);
+    own(here, pass, false, now);
+    pass.nested_ = false;
+  }
+  return false;
 }
 
 // Does `next` show that nothing more will come from `outer`, although its iterator lives?
 bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates) const {
-  if (!record::is_open(outer.scope_)) return true;
+  if (!record::is_open(outer.scope_) || outer.drained_) return true;
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
   if (outer.failed_) return true;
   // The loader begins anew. (Iterators made before the first fetch are companions, as in zip.)
@@ -70,15 +117,28 @@ bool Training::trained_before(const void* source) const {
   return std::find(trained_.begin(), trained_.end(), source) != trained_.end();
 }
 
-void Training::own(Here here, Pass& pass, bool eval, const Moment& now) {
+void Training::remember(const Pass& pass) {
+  constexpr std::size_t kRemembered = 16;
+  if (pass.trains_ == trained_before(pass.source_)) return;
+  if (!pass.trains_) {
+    if (pass.ever_used_) std::erase(trained_, pass.source_);
+    return;
+  }
+  if (trained_.size() == kRemembered) trained_.erase(trained_.begin());
+  trained_.push_back(pass.source_);
+}
+
+void Training::own(Here here, Pass& pass, bool evaluates, const Moment& now) {
   pass.role_ = Pass::Role::kOwner;
-  pass.eval_ = eval;
+  pass.evaluates_ = evaluates;
+  pass.first_check_ = pass.fetches_ + 1;
   record::ScopeStart start;
-  start.name = eval ? names().validation : names().epoch;
-  if (!eval) {
+  start.name = evaluates ? names().validation : names().epoch;
+  if (!evaluates) {
     start.index = next_epoch_;
     start.flags = record::kHasIndex;
   }
+  start.start_ns = now.ns;
   // From where the iterator was asked for (workers are started there), unless something else came
   // between.
   if (pass.made_at_ == here.thread.lane->next_sequence) start.start_ns = pass.made_ns_;
@@ -86,190 +146,212 @@ void Training::own(Here here, Pass& pass, bool eval, const Moment& now) {
   owners_.push_back(&pass);
 }
 
-// What the pass is called, from what it has seen so far.
-void Training::label(Pass& pass) {
-  if (pass.role_ != Pass::Role::kOwner) return;
-  if (pass.saw_train_ && !pass.nested_) {
-    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
-  } else if (pass.saw_train_) {
-    record::relabel_scope(pass.scope_, names().epoch, record::kNoIndex);
-  } else if (pass.saw_eval_) {
-    record::relabel_scope(pass.scope_, names().validation, record::kNoIndex);
+// Training goes on while the iterators of validations live.
+void Training::pause_checks(Here here, const Moment& now) {
+  close_look(here, now);
+  while (Pass* check = checking()) {
+    settle();
+    if (check->drained_) {
+      finish(here.thread, *check, now);
+      continue;
+    }
+    close_around(here.thread, check->scope_, now);
+    owners_.pop_back();
+    check->role_ = Pass::Role::kMember;
+    check->nested_ = true;
   }
 }
 
+Pass* Training::checking() const {
+  Pass* pass = innermost();
+  const bool checks = pass != nullptr && pass->evaluates_ && !pass->trains_;
+  return checks && record::is_open(pass->scope_) ? pass : nullptr;
+}
+
+Pass* Training::leader() const {
+  // So many iterations on one batch: it is no longer the loader that feeds them.
+  constexpr std::uint32_t kMostPerBatch = 16;
+  if (since_fetch_ > kMostPerBatch) return nullptr;
+  for (std::size_t i = known_.size(); i-- > 0;) {
+    Pass* pass = known_[i];
+    if (pass->trains_ || (!pass->evaluates_ && pass->role_ == Pass::Role::kOwner)) return pass;
+  }
+  return nullptr;
+}
+
+// A model ran, a backward or an optimizer step came: on batches of all that have fetched.
+void Training::use_batches() noexcept {
+  constexpr std::uint32_t kFurthestAhead = 16;
+  for (Pass* pass : known_) {
+    pass->used_ = true;
+    if (pass->ever_used_) continue;
+    pass->ever_used_ = true;
+    pass->ahead_ = pass->idle_ > 1 && pass->idle_ <= kFurthestAhead ? pass->idle_ - 1 : 0;
+  }
+}
+
+// The batch that was fetched last is trained with.
+void Training::prove() {
+  proven_ = knows_training_ = true;
+  for (Pass* pass : {last_, innermost()}) {
+    if (pass == nullptr || pass->trains_) continue;
+    pass->no_hint_ = pass->no_hint_ || pass->evaluates_;
+    pass->trains_ = true;
+  }
+}
+
+void Training::note_failure() {
+  if (last_ != nullptr) last_->failed_ = true;
+  if (Pass* pass = innermost()) pass->failed_ = true;
+}
+
 void Training::forget(Pass& pass) {
-  settled_ = false;
   std::erase(known_, &pass);
   std::erase(owners_, &pass);
   if (last_ == &pass) last_ = nullptr;
+  if (peeked_ == &pass) peeked_ = nullptr;
   if (step_pass_ == &pass) step_pass_ = nullptr;
-  if (held_ == &pass) held_ = nullptr;
   pass.again_ = pass.role_ != Pass::Role::kNone;
   pass.role_ = Pass::Role::kNone;
   pass.training_ = nullptr;
   pass.scope_ = {};
+  std::erase_if(kept_, [&](const auto& kept) { return kept.get() == &pass; });  // the last use
 }
 
 // One batch, and nothing done with it.
 bool Training::is_look(const Pass& pass) noexcept {
-  return pass.fetches_ <= 1 && !pass.saw_train_ && !pass.saw_eval_;
+  return pass.fetches_ <= 1 && !pass.trains_ && !pass.ever_used_;
 }
 
 bool Training::is_epoch(const Pass& pass) noexcept {
-  return !is_look(pass) && !pass.nested_ && (pass.saw_train_ || (!pass.eval_ && !pass.saw_eval_));
+  return !is_look(pass) && !pass.nested_ && (pass.trains_ || !pass.evaluates_);
 }
 
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
-  if (held_ == &pass) confirm(thread);
-  if (pass.saw_train_ != trained_before(pass.source_)) {
-    constexpr std::size_t kRemembered = 16;
-    if (!pass.saw_train_) {
-      if (pass.saw_eval_) std::erase(trained_, pass.source_);
-    } else {
-      if (trained_.size() == kRemembered) trained_.erase(trained_.begin());
-      trained_.push_back(pass.source_);
-    }
-  }
+  settle();
+  remember(pass);
   if (const Pass* outer = innermost(); outer != nullptr && outer != &pass &&
-                                       pass.role_ == Pass::Role::kMember && pass.saw_train_ &&
+                                       pass.role_ == Pass::Role::kMember && pass.trains_ &&
                                        pass.outer_fetches_ == outer->fetches_) {
     fed_by_ = pass.source_;
     fed_scope_ = outer->scope_.sequence;
     fed_fetches_ = outer->fetches_;
   }
-  if (pass.role_ == Pass::Role::kOwner && pass.scope_) {
-    const bool open = record::is_open(pass.scope_);
-    if (open && record::is_open(step_) && step_.stack == pass.scope_.stack &&
-        step_.slot > pass.scope_.slot)
-      close_step(thread, now);
-    if (is_look(pass)) {
-      record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
-    } else if (is_epoch(pass)) {
-      report_epoch(pass.scope_.sequence, next_epoch_);
-      ++next_epoch_;
-    }
-    close(thread, pass.scope_, now);
-  } else {
+  if (pass.role_ != Pass::Role::kOwner || !pass.scope_) {
     end_own_step(thread, pass, now);
+    return forget(pass);
   }
+  const bool open = record::is_open(pass.scope_);
+  const auto inside = [&](const record::ScopeHandle& scope) {
+    return open && record::is_open(scope) && scope.stack == pass.scope_.stack &&
+           scope.slot > pass.scope_.slot;
+  };
+  if (inside(look_)) close(thread, look_, now);
+  if (inside(step_)) close_step(thread, now);
+  if (is_look(pass)) {
+    record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
+  } else if (is_epoch(pass)) {
+    report_epoch(pass.scope_.sequence, next_epoch_);
+    ++next_epoch_;
+    cycle_.reset();
+  }
+  // A validation of nothing is none.
+  const bool empty = pass.evaluates_ && !pass.trains_ && open &&
+                     record::is_innermost(pass.scope_) &&
+                     thread.lane->next_sequence == pass.scope_.sequence + 2 && !pass.ever_used_;
+  if (!empty || !cancel(pass.scope_)) close(thread, pass.scope_, now);
   forget(pass);
 }
 
-void Training::end_pass(ThreadState* thread, Pass& pass) noexcept {
+// The iterator goes to another stack, or is gone.
+void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   Training* training = pass.training_;
-  if (training == nullptr || thread == nullptr || training->generation_ != thread->generation ||
-      !training->of_this_session()) {
-    if (training != nullptr) training->forget(pass);
+  if (training == nullptr) return;
+  if (training->generation_ != thread.generation || !training->of_this_session())
+    return training->forget(pass);
+  // One batch and nothing done with it: that was a look, not an epoch.
+  if (training->peeked_ == &pass && training->drop_peek(thread, pass)) return;
+  const Moment now;
+  const Here there{thread, *training->stack_};
+  if (&pass == training->last_ && training->stack_->tenancy == training->tenancy_) {
+    training->begin_event(there);
+    if (training->announced_ == 0) training->conclude(there, now);
+  }
+  training->finish(thread, pass, now);
+  training->end_event(there);
+}
+
+void Training::end_pass(ThreadState* thread, std::unique_ptr<Pass> pass) noexcept {
+  Training* training = pass->training_;
+  if (training == nullptr) return;
+  if (thread == nullptr) return training->forget(*pass);
+  if (pass->drained_ && training->generation_ == thread->generation &&
+      training->of_this_session()) {
+    training->kept_.push_back(std::move(pass));
     return;
   }
-  // One batch and nothing done with it: that was a look, not an epoch.
-  if (training->held_ == &pass && pass.fetches_ == 1 && training->drop_peek(*thread)) return;
-  training->finish(*thread, pass, Moment());
+  leave(*thread, *pass);
 }
 
-// -- the first data_load of a pass --
+// -- what it is after all --
 
-void Training::hold(ThreadState& thread, Pass& pass, const Moment& now) {
-  const OpenScope& scope = pass.load_.stack->stack[pass.load_.slot];
-  held_load_ = {.sequence = scope.sequence,
-                .parent = scope.parent,
-                .start_ns = scope.start_ns,
-                .end_ns = now.ns,
-                .aux = scope.aux,
-                .name = scope.name,
-                .flags = scope.flags.load(std::memory_order_relaxed)};
-  if (!record::cancel_scope(pass.load_)) return;  // not the innermost: somebody leaves scopes open
-  pass.load_ = {};
-  if ((held_load_.flags & record::kHasGpu) != 0) held_load_.aux |= std::uint64_t{now.event()} << 32;
-  held_ = &pass;
-  held_at_ = thread.lane->next_sequence;
-}
-
-void Training::confirm(ThreadState& thread) {
-  if (held_ == nullptr) return;
-  held_ = nullptr;
-  record::write_span(thread, held_load_);
-}
-
-// Nothing was recorded on this thread since the fetch that is held: its scopes have no children.
-bool Training::untouched(const ThreadState& thread) const {
-  return thread.lane->next_sequence == held_at_;
-}
-
-// Takes the scopes of a pass back that was only looked into; the fetch itself stays.
-bool Training::drop_peek(ThreadState& thread) {
-  Pass& pass = *held_;
+// Takes the scopes of a pass back that was only looked into; the fetch itself stays, and may be the
+// first of what comes next.
+bool Training::drop_peek(ThreadState& thread, Pass& pass) {
   const bool owner = pass.role_ == Pass::Role::kOwner;
   if (!untouched(thread)) return false;
-  if (pass.fresh_step_ && !cancel_step()) return false;
+  if (pass.fresh_step_ && step_ && !cancel_step()) return false;
   if (owner && !cancel(pass.scope_)) return false;
-  if (owner || pass.fresh_step_) held_load_.parent = record::current_parent(*stack_);
-  confirm(thread);
+  if (owner || pass.fresh_step_) leaves_.move(0, record::current_parent(*stack_));
   forget(pass);
   return true;
 }
 
-// The first thing done with the first batch is a forward in evaluation mode.
-void Training::turn_into_validation(Here here) {
-  Pass& pass = *held_;
-  if (pass.eval_ || trained_before(pass.source_) || !untouched(here.thread) || !pass.fresh_step_ ||
-      !cancel_step())
-    return;
-  pass.eval_ = true;
-  if (pass.role_ == Pass::Role::kMember) {
-    record::ScopeStart start;
-    start.name = names().validation;
-    start.start_ns = held_load_.start_ns;
-    if ((held_load_.flags & record::kHasGpu) != 0) {
-      start.flags = record::kHasGpu;
-      start.aux = probe::gpu_share(static_cast<std::uint32_t>(held_load_.aux));
-    }
-    pass.scope_ = record::open_scope(here.thread, here.stack, start);
+// Models ran on its batch, and no backward came: the step that its fetch opened is none.
+void Training::turn_into_validation(Here here, Pass& pass) {
+  if (step_pass_ != &pass || !step_open() || !record::is_innermost(step_)) return;
+  pass.evaluates_ = true;
+  if (pass.role_ != Pass::Role::kOwner) {
+    record::relabel_scope(step_, names().validation, record::kNoIndex);
+    pass.scope_ = step_;
     pass.role_ = Pass::Role::kOwner;
+    pass.first_check_ = pass.fetches_;
     owners_.push_back(&pass);
+    return take_step_back();
   }
-  held_load_.parent = record::current_parent(here.stack);
+  if (untouched(here.thread)) {
+    leaves_.move(0, pass.scope_.sequence);
+    cancel_step();
+  } else {
+    record::relabel_scope(step_, names().batch, step_index_);
+    close_step(here.thread, Moment());
+    --next_step_;
+  }
+  record::relabel_scope(pass.scope_, names().validation, record::kNoIndex);
 }
 
-// It looked like validation (the model was left in evaluation mode by the last one), and is none:
-// the first batch gets its step after all.
-void Training::turn_into_training(Here here, const Moment& now) {
-  Pass& pass = *held_;
-  if (!pass.eval_ || pass.role_ != Pass::Role::kOwner || !untouched(here.thread)) return;
-  if (pass.nested_) {
-    if (!cancel(pass.scope_)) return;
+// It looked like validation, and a backward shows that it is none: what has happened since the last
+// fetch is a step.
+void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
+  const bool since_fetch = !leaves_.empty();
+  const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);
+  pass.no_hint_ = true;
+  pass.evaluates_ = false;
+  pass.trains_ = true;
+  if (!pass.nested_) {
+    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
+  } else {
+    const bool first = pass.first_check_ == pass.fetches_ && untouched(here.thread);
+    if (!first || !cancel(pass.scope_)) close_around(here.thread, pass.scope_, start);
+    pass.scope_ = {};
     std::erase(owners_, &pass);
     pass.role_ = Pass::Role::kMember;
   }
-  pass.eval_ = false;
-  pass.saw_train_ = true;
-  label(pass);
-  if (!record::is_open(step_) && !taken(here.stack, Level::kStep)) {
-    open_step(here, -1, now);
+  if (!step_open() && !taken(here.stack, Level::kStep)) {
+    open_step(here, -1, start);
     step_pass_ = &pass;
-    if (step_) here.stack.stack[step_.slot].start_ns = held_load_.start_ns;
   }
-  held_load_.parent = record::current_parent(here.stack);
-}
-
-void Training::settle_as_training(Here here, const Moment& now) {
-  if (settled_ && held_ == nullptr) [[likely]]
-    return;
-  if (held_ != nullptr) turn_into_training(here, now);
-  confirm(here.thread);
-  // A model in evaluation mode came first, and now there is training after all: what is left of the
-  // first batch is its step.
-  Pass* pass = last_;
-  const bool late = pass != nullptr && pass->eval_ && !pass->saw_train_ && pass->fetches_ == 1 &&
-                    pass->role_ == Pass::Role::kOwner && pass == innermost() &&
-                    record::is_open(pass->scope_) && record::is_innermost(pass->scope_);
-  note(Mode::kTrain);
-  settled_ = true;
-  if (late && !record::is_open(step_) && !taken(here.stack, Level::kStep)) {
-    open_step(here, -1, now);
-    step_pass_ = pass;
-  }
+  if (step_open()) leaves_.move(0, step_.sequence);
 }
 
 }  // namespace sonde::hook

@@ -6,7 +6,13 @@ namespace sonde::hook {
 
 void Training::begin_trainer(Here here) noexcept {
   ++trainers_;
-  end_fallback(here.thread, Moment());
+  const Moment now;
+  begin_event(here);
+  if (done_) conclude(here, now);
+  pause_checks(here, now);
+  settle();
+  end_fallback(here.thread, now);
+  end_event(here);
 }
 
 void Training::end_trainer() noexcept {
@@ -20,15 +26,21 @@ void Training::end_closure(Here here) noexcept {
 // What a loop before it has left open ends here, not around the trainer's epochs.
 void Training::begin_announced(Here here) noexcept {
   const Moment now;
+  begin_event(here);
   close_stale_optimizers(here.thread, now);
-  confirm(here.thread);
-  const auto over = [](const Pass* pass) { return pass != nullptr && pass->failed_; };
-  if ((step_done_ || over(innermost())) && record::is_open(step_) && record::is_innermost(step_))
+  if (done_) conclude(here, now);
+  settle();
+  close_look(here, now);
+  const auto over = [](const Pass* pass) {
+    return pass != nullptr && (pass->failed_ || pass->drained_);
+  };
+  if ((done_ || over(innermost())) && record::is_open(step_) && record::is_innermost(step_))
     close_step(here.thread, now);
   while (over(innermost()) && record::is_innermost(innermost()->scope_))
     finish(here.thread, *innermost(), now);
   if (record::is_open(fallback_epoch_) && record::is_innermost(fallback_epoch_))
     end_fallback(here.thread, now);
+  end_event(here);
   ++announced_;
 }
 
@@ -38,14 +50,22 @@ void Training::end_announced() noexcept {
 
 void Training::begin_step(Here here, std::int64_t index) noexcept {
   const Moment now;
-  settle_as_training(here, now);  // also when a frozen model is going to run first
-  if (taken(here.stack, Level::kStep)) return;
-  if (record::is_open(step_) && !step_done_) {
+  begin_event(here);
+  if (Pass* check = checking()) turn_into_training(here, *check, now);
+  close_look(here, now);
+  settle();
+  prove();  // also when a frozen model is going to run first
+  if (!taken(here.stack, Level::kStep)) number_step(here, index, now);
+  end_event(here);
+}
+
+void Training::number_step(Here here, std::int64_t index, const Moment& now) {
+  if (step_open() && !done_) {
     record::relabel_scope(step_, names().step, index);
     step_index_ = index;
     return;
   }
-  if (record::is_open(step_)) {
+  if (step_open()) {
     if (step_.stack != &here.stack || !record::is_innermost(step_)) return;
     close_step(here.thread, now);
   }
@@ -53,11 +73,11 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
 }
 
 void Training::end_step(Here here) noexcept {
-  confirm(here.thread);
-  if (!record::is_open(step_) || step_.stack != &here.stack) return;
+  settle();
+  if (!step_open() || step_.stack != &here.stack) return;
   const Moment now;
   close_stale_optimizers(here.thread, now);
-  step_done_ = true;
+  done_ = true;
   if (record::is_innermost(step_)) close_step(here.thread, now);
 }
 

@@ -6,97 +6,38 @@
 //   validation
 //
 // Nobody announces an epoch or a step: they follow from what is fetched, run and optimized. What a
-// pass over a loader turns out to be is known only later, so its scope is opened under its likely
-// name and relabelled when something speaks against it.
+// pass over a loader or a stretch of forwards turns out to be is known only later. So scopes are
+// opened under their likely names and relabelled when something speaks against it, and the newest
+// spans can be moved until it is certain where they belong (leaves.h). docs/hooks.md has the rules.
 //
 // One Training belongs to one stack (of a thread or a task); its calls come from whoever runs that
 // stack, one at a time (the host holds the GIL). Nothing here throws.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string_view>
 #include <vector>
 
+#include "engine/hook/cycle.h"
 #include "engine/hook/last_step.h"
-#include "engine/probe/gpu_clock.h"
-#include "engine/record/scope.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/pass.h"
 
 // Runs on every step, after a model has gone through the caches: such code lies together.
 #define SONDE_HOT __attribute__((hot))
 
 namespace sonde::hook {
 
-enum class Mode : std::uint8_t { kTrain, kEval };
-enum class Fetched : std::uint8_t { kItem, kEnd, kError };
-// What speaks for a pass being an evaluation, before anything is done with its batches.
-enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
+// Does an optimizer own parameters of this module? Unknown: no optimizer is known yet.
+enum class Owned : std::uint8_t { kUnknown, kYes, kNo };
 
-// The stack that runs right now, and the thread that runs it.
-struct Here {
-  record::ThreadState& thread;
-  record::Lane& stack;
-};
-
-// A boundary between spans: one reading of the clock, and of the GPU's where there is one.
-class Moment {
- public:
-  Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
-  // At a point where the GPU got nothing to do since this event, which is then as good as another.
-  explicit Moment(std::uint32_t event) noexcept
-      : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
-  ~Moment() { probe::gpu_release(event_); }
-  Moment(const Moment&) = delete;
-  Moment& operator=(const Moment&) = delete;
-
-  const std::uint64_t ns;
-  std::uint32_t event_number() const noexcept { return event_; }
-  // The event, for one more span; 0: there is none.
-  std::uint32_t event() const noexcept { return probe::gpu_share(event_); }
-
- private:
-  std::uint32_t event_;
-};
-
-class Training;
-
-// One pass over a loader: what stands behind one iterator. Ends with it.
-class Pass {
- public:
-  // `source`: the loader, only compared. `now`: when its iterator was asked for.
-  Pass(Here here, const void* source, std::uint64_t now) noexcept;
-  Pass(const Pass&) = delete;
-  Pass& operator=(const Pass&) = delete;
-
-  // True while nothing is known of it: the next fetch wants to hear whether it looks like
-  // validation.
-  bool fresh() const noexcept { return role_ == Role::kNone; }
-  // How many batches the loader says it has; 0: it does not say.
-  void set_length(std::uint64_t batches) noexcept { length_ = batches; }
-
- private:
-  friend class Training;
-  enum class Role : std::uint8_t {
-    kNone,    // nothing fetched yet
-    kOwner,   // has a scope of its own: epoch or validation
-    kMember,  // feeds somebody else's epoch
-  };
-
-  Training* training_ = nullptr;
-  std::uint64_t fetches_ = 0, length_ = 0;
-  record::ScopeHandle load_;  // the fetch under way
-  Role role_ = Role::kNone;
-  bool nested_ = false;      // inside an epoch
-  bool eval_ = false;        // as far as is known: no steps are wanted
-  bool saw_train_ = false;   // a forward in training mode, a backward, an optimizer step
-  bool saw_eval_ = false;    // a forward in evaluation mode
-  bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
-  bool fresh_step_ = false;  // the fetch under way opened the step
-  bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
-  record::ScopeHandle scope_;
-  const void* source_;
-  std::uint64_t made_ns_;
-  std::uint64_t made_at_;            // sequence that was next on its thread
-  std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
-  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
+// What is known of a call of a module when it begins.
+struct Forward {
+  bool gradients = true;  // are they on?
+  bool training = true;   // the module's own flag, which is a hint
+  Owned owned = Owned::kUnknown;
+  std::uint32_t attrs = 0;  // interned; 0: the mode alone
 };
 
 class Training {
@@ -124,30 +65,47 @@ class Training {
   // Writes what waits to be understood, on every stack: the session is read or ends.
   static void settle_all(record::ThreadState& thread) noexcept;
 
+  // Before the session ends: what was not certain is as certain as it gets.
+  static void conclude_all(record::ThreadState& thread) noexcept;
+  // The hooks are taken away: what they have opened ends here, on every stack.
+  static void finish_all(record::ThreadState& thread) noexcept;
+
   // -- a loader --
   SONDE_HOT void begin_fetch(Here here, Pass& pass, Hint hint) noexcept;
   // `gpu_work`: the fetch may have given the GPU something to do.
-  SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false) noexcept;
+  SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false,
+                           std::string_view error = {}) noexcept;
   // The iterator is exhausted or dropped. Also from another thread.
-  static void end_pass(record::ThreadState* thread, Pass& pass) noexcept;
+  static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.
   void claim_steps(bool claim) noexcept { claims_ += claim ? 1 : -1; }
 
   // -- a model --
-  // True when the next forward decides what a pass is. It then matters whether another model is in
-  // training mode: a frozen teacher's forward does not make a validation.
-  bool undecided() const noexcept { return held_ != nullptr; }
-  SONDE_HOT record::ScopeHandle begin_forward(Here here, Mode mode,
-                                              bool another_trains = false) noexcept;
+  SONDE_HOT record::ScopeHandle begin_forward(Here here, const Forward& forward) noexcept;
+  // True: to be told by use_graph whether a backward goes through what this forward has returned.
+  // `error`: JSON members that say which exception ended it.
+  SONDE_HOT bool end_forward(Here here, const record::ScopeHandle& scope, bool failed,
+                             std::string_view error = {}) noexcept;
+  void use_graph(std::uint64_t sequence) noexcept { leaves_.use(sequence); }
+  // Nobody will tell.
+  void cannot_watch(std::uint64_t sequence) noexcept { leaves_.use(sequence); }
   SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
-  SONDE_HOT void end(Here here, const record::ScopeHandle& scope, bool failed) noexcept;
-  // Optimizers may run inside each other. The number is for end_optimizer, which also hears of one
-  // that raised.
-  SONDE_HOT std::uint64_t begin_optimizer(Here here, bool has_closure) noexcept;
-  SONDE_HOT void end_optimizer(Here here, std::uint64_t serial, bool completed) noexcept;
+  SONDE_HOT void end_backward(Here here, const record::ScopeHandle& scope, bool failed,
+                              std::string_view error = {}) noexcept;
+  // Optimizers (only compared) may run inside each other. The number is for end_optimizer, which
+  // also hears of one that raised.
+  SONDE_HOT std::uint64_t begin_optimizer(Here here, const void* optimizer, bool has_closure,
+                                          std::uint32_t attrs = 0) noexcept;
+  SONDE_HOT void end_optimizer(Here here, std::uint64_t serial, bool completed,
+                               std::string_view error = {}) noexcept;
   // A step that was meant to be taken and was not (mixed precision skips some) is over all the
   // same.
-  void step_over() noexcept { step_done_ = true; }
+  void skip_step(Here here, const void* optimizer) noexcept;
+  // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
+  static std::uint64_t steps_taken() noexcept { return g_taken; }
+  static std::uint64_t steps_skipped() noexcept { return g_skipped; }
+  // A trainer says that its step is over.
+  void step_over() noexcept { done_ = true; }
 
   // -- the last step of an epoch --
   // Is the step that this optimizer (only compared) is about to take likely to be the epoch's last?
@@ -205,95 +163,156 @@ class Training {
            generation_ == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;
+  void finish_everything(Here here) noexcept;
   bool of_this_session() const noexcept;
   // Is that level somebody else's?
   SONDE_HOT bool taken(const record::Lane& stack, Level level) const noexcept;
   SONDE_HOT static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
   SONDE_HOT static void close(record::ThreadState& thread, record::ScopeHandle& scope,
-                              const Moment& now);
+                              const Moment& now, std::string_view error = {});
+  static void close_around(record::ThreadState& thread, record::ScopeHandle& scope,
+                           const Moment& now);
   static bool cancel(record::ScopeHandle& scope);
 
-  void begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
+  // -- passes --
+  bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
+  bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
+  void end_passes_fetch(Here here, Pass& pass, const Moment& now);
   bool is_over(const Pass& outer, const Pass& next, bool next_evaluates) const;
   bool trained_before(const void* source) const;
-  void own(Here here, Pass& pass, bool eval, const Moment& now);
+  void remember(const Pass& pass);
+  void own(Here here, Pass& pass, bool evaluates, const Moment& now);
+  void pause_checks(Here here, const Moment& now);
   void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
+  static void leave(record::ThreadState& thread, Pass& pass) noexcept;
   void forget(Pass& pass);
-  void label(Pass& pass);
+  bool drop_peek(record::ThreadState& thread, Pass& pass);
+  void turn_into_validation(Here here, Pass& pass);
+  void turn_into_training(Here here, Pass& pass, const Moment& now);
+  void promote(Here here, Pass& pass);
   static bool is_look(const Pass& pass) noexcept;
   static bool is_epoch(const Pass& pass) noexcept;
-  void report_epoch(std::uint64_t sequence, std::int64_t index) noexcept;
-  bool ends_fallback() const noexcept;
-  bool in_final() const noexcept {
-    return final_batch_ || final_turn_ || (fallback_epoch_ && ends_fallback());
-  }
+  Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
+  // The pass whose validation is open and innermost of ours; nullptr: none is.
+  Pass* checking() const;
+  // The pass whose batches are trained with; nullptr: steps follow from the optimizers alone.
+  Pass* leader() const;
+  bool drain(Here here, const Moment& now);
+  SONDE_HOT void use_batches() noexcept;
+  SONDE_HOT void prove();
+  void note_failure();
 
+  // -- the end of an epoch --
+  void report_epoch(std::uint64_t sequence, std::int64_t index) noexcept;
+  bool in_final() const noexcept {
+    return final_batch_ || final_turn_ || (fallback_epoch_ && next_step_ >= steps_per_epoch());
+  }
+  static std::int64_t steps_per_epoch() noexcept;
+
+  // -- steps --
+  bool step_open() const noexcept { return record::is_open(step_); }
   bool cancel_step();
+  void take_step_back() noexcept;
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
   SONDE_HOT void rotate_step(Here here, const Moment& now);
   SONDE_HOT void open_step(Here here, std::int64_t index, const Moment& now);
+  void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
+  void make_room_for_check(Here here, const Moment& now);
+  void number_step(Here here, std::int64_t index, const Moment& now);
 
-  SONDE_HOT void note(Mode mode);
-  void note_failure();
+  // -- without a loader --
+  void place_without_loader(Here here, const Forward& forward, const Moment& now);
+  void place_without_step(Here here, const Forward& forward, const Moment& now);
+  bool next_iteration(Here here, const Moment& now);
+  void begin_with_leaves(Here here, const Moment& now);
+  void begin_behind_leaves(Here here);
+  void split_iteration(Here here, std::size_t first);
+  void open_fallback(Here here, const Moment& now);
+  void end_fallback(record::ThreadState& thread, const Moment& now);
+  void open_look(Here here, const Moment& now);
+  void close_look(Here here, const Moment& now);
+  void leave_look(Here here, const Moment& now);
+  void settle_in_look() noexcept;
+  void carve_check(Here here);
 
-  void hold(record::ThreadState& thread, Pass& pass, const Moment& now);
-  void confirm(record::ThreadState& thread);
-  bool untouched(const record::ThreadState& thread) const;
-  bool drop_peek(record::ThreadState& thread);
-  void turn_into_validation(Here here);
-  void turn_into_training(Here here, const Moment& now);
-  SONDE_HOT void settle_as_training(Here here, const Moment& now);
+  // -- what runs --
+  SONDE_HOT void place_forward(Here here, const Forward& forward, const Moment& now);
+  SONDE_HOT void place_in_step(Here here, const Forward& forward, bool sure);
+  void place_with_leader(Here here, const Forward& forward, const Moment& now);
+  SONDE_HOT void place_backward(Here here, const Moment& now);
+  SONDE_HOT void place_optimizer(Here here, const void* optimizer, const Moment& now);
+  void conclude(Here here, const Moment& now);
+  SONDE_HOT void settle() noexcept;
+  bool untouched(const record::ThreadState& thread) const noexcept;
+  SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
+  SONDE_HOT void begin_event(Here here) noexcept;
+  SONDE_HOT void end_event(Here here) noexcept;
+  SONDE_HOT void end_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
+                          const Moment& now);
+  // Is something of the hooks under way that the next one would be a part of?
+  bool nested() const noexcept { return optimizing() || record::is_open(running_); }
 
   struct Optimizer {
     record::ScopeHandle scope;
     std::uint64_t serial = 0;  // 0: none
-    bool apart = false;        // its span waits for the end of its closure
+    const void* id = nullptr;
+    std::uint32_t attrs = 0;
+    bool apart = false;  // its span waits for the end of its closure
   };
   bool optimizing() const noexcept { return optimizer_.serial != 0; }
   SONDE_HOT void open_optimizer(Here here, const Moment& now);
   void pause_optimizer(record::ThreadState& thread, const Moment& now);
-  SONDE_HOT void drop_optimizer(record::ThreadState& thread, const Moment& now);
+  SONDE_HOT void drop_optimizer(record::ThreadState& thread, const Moment& now,
+                                std::string_view error = {});
   void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
-  void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
-  void step_without_loader(Here here, const Moment& now);
-  void end_fallback(record::ThreadState& thread, const Moment& now);
-  Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
 
   static std::uint32_t g_session;
+  static std::uint64_t g_taken, g_skipped;
   static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));
 
   // What every event looks at comes first, in as few lines of the cache as it can.
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
   std::uint32_t session_ = 0, generation_ = 0;
-  Pass* held_ = nullptr;  // whose first data_load waits in held_load_
-  Pass* last_ = nullptr;  // fetched last
+  Pass* last_ = nullptr;    // fetched last
+  Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
-  bool settled_ = false;      // all passes under way are known to train
-  bool step_done_ = false;    // the optimizer has stepped: the next fetch ends the step
-  bool loader_seen_ = false;  // on this stack
-  bool final_batch_ = false;  // the pass that makes the epoch has fetched its last
-  bool final_turn_ = false;   // likewise, of ci.batches
+  bool done_ = false;                // the step has had its optimizer step
+  bool proven_ = false;              // it has had a backward or an optimizer step
+  bool pend_ = false;                // the leaf under way is not certain of its place
+  bool evaluates_ = false;           // it is a forward that looks like an evaluation's
+  bool watch_ = false;               // it is one of several, of which a backward may use one
+  bool touched_ = false;             // something else was recorded between the leaves
+  bool final_batch_ = false;         // the pass that makes the epoch has fetched its last
+  bool final_turn_ = false;          // likewise, of ci.batches
+  bool trains_in_eval_ = false;      // models in evaluation mode are trained here
+  bool knows_training_ = false;      // there was a backward or an optimizer step
+  bool owned_ = false;               // the last model that ran with gradients is an optimizer's
+  bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
+  std::uint64_t expected_ = 0;  // sequence that is next if nobody else records
+  Leaves leaves_;
+  Cycle cycle_;
+  record::ScopeHandle running_;  // the forward or backward under way
   record::ScopeHandle step_;
-  const Pass* step_pass_ = nullptr;  // whose fetch opened it
-  std::uint64_t step_epoch_ = 0;     // sequence of the epoch-level scope its index counts in
+  Pass* step_pass_ = nullptr;     // whose fetch opened it
+  std::uint64_t step_epoch_ = 0;  // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
   std::int64_t step_index_ = -1, earlier_index_ = -1;
 
-  Optimizer optimizer_;  // the innermost
-  std::uint64_t optimizer_steps_ = 0, steps_in_epoch_ = 0;
+  Optimizer optimizer_;            // the innermost
+  std::uint32_t since_fetch_ = 0;  // iterations of the optimizers since the last fetch
   std::vector<Optimizer> outer_optimizers_;
   LastStep last_step_;
 
-  std::vector<Pass*> owners_;           // passes with a scope, the outermost first
-  std::vector<Pass*> known_;            // all that have begun
-  record::ScopeHandle fallback_epoch_;  // without a loader
-
-  // The first data_load of a pass waits here until it is clear what the pass is.
-  record::ClosedSpan held_load_;
-  std::uint64_t held_at_ = 0;  // sequence that was next when it was put there
+  std::vector<Pass*> owners_;                // passes with a scope, the outermost first
+  std::vector<Pass*> known_;                 // all that have begun
+  std::vector<std::unique_ptr<Pass>> kept_;  // drained ones whose iterators are gone
+  record::ScopeHandle fallback_epoch_;       // without a loader
+  std::uint32_t short_epochs_ = 0;  // of those, ended by a scope of the program's after a step
+  record::ScopeHandle look_;        // a validation without a loader,
+  std::uint32_t look_spans_ = 0;    // and how many spans are certain to be in it
 
   std::vector<const void*> trained_;  // loaders whose last pass trained, the newest at the end
   // A pass that has fed another's epoch and ended, while that other fetched nothing.

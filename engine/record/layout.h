@@ -74,6 +74,10 @@ enum SpanFlags : std::uint8_t {
   kOwnsValidation = 64,  // as kOwnsEpochs, for validation
 };
 
+// Is the place of a closed span in the tree known? Only its own process asks: for everybody else
+// the record is what it is.
+enum class Certainty : std::uint8_t { kCertain = 0, kProvisional = 1, kChanging = 2 };
+
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
 
 // A scope that is open. Written before the lane's depth says that it is there.
@@ -100,7 +104,7 @@ struct SpanRecord {
   RecordKind kind;
   ClosedBy closed_by;
   std::uint8_t flags;
-  std::uint8_t reserved;
+  Certainty certainty;
   std::uint32_t name;
   std::uint64_t sequence;
   std::uint64_t parent;

@@ -206,6 +206,17 @@ void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
 } catch (...) {  // no memory
 }
 
+void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept {
+  if (!is_open(handle)) return;
+  Lane& stack = *handle.stack;
+  const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
+  const std::uint64_t around = stack.stack[handle.slot].parent;
+  for (std::uint32_t slot = handle.slot + 1; slot < depth; ++slot) {
+    if (stack.stack[slot].parent == handle.sequence) stack.stack[slot].parent = around;
+  }
+  end_in_place(thread, stack, handle.slot, {}, now);
+}
+
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
                       std::uint64_t end_ns) noexcept {
   if (handle.generation != thread.generation) return false;

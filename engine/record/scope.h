@@ -93,28 +93,31 @@ std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
                       std::uint64_t end_ns) noexcept;
 
-// Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by
-// shutdown) or belongs to a parent process.
-inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
-                        std::uint64_t now) noexcept {
+namespace detail {
+
+// One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
+inline bool is_plain(const ThreadState& thread, const ScopeHandle& handle) noexcept {
+  const Lane& stack = *handle.stack;
+  const OpenScope& scope = stack.stack[handle.slot];
+  return handle.generation == thread.generation &&
+         stack.depth.load(std::memory_order_relaxed) == handle.slot + 1 &&
+         scope.sequence == handle.sequence && (scope.name_length | scope.attrs_length) == 0 &&
+         scope.name != 0 && (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0 &&
+         stack.thread_id == thread.lane->thread_id;
+}
+
+// Writes the record of a plain scope and pops it. nullptr: no room, which is counted.
+inline SpanRecord* close_plain(ThreadState& thread, const ScopeHandle& handle, ClosedBy closed_by,
+                               std::uint64_t now, Certainty certainty) noexcept {
   Lane& stack = *handle.stack;
   OpenScope& scope = stack.stack[handle.slot];
-  const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
-  // One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
-  const bool plain = handle.generation == thread.generation && depth == handle.slot + 1 &&
-                     scope.sequence == handle.sequence &&
-                     (scope.name_length | scope.attrs_length) == 0 && !end.replace_attrs &&
-                     scope.name != 0 &&
-                     (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0 &&
-                     stack.thread_id == thread.lane->thread_id;
-  if (!plain) [[unlikely]]
-    return close_scope_slow(thread, handle, end, now);
   Lane& ring = *thread.lane;
-  if (auto* record = reinterpret_cast<SpanRecord*>(reserve(ring, 1))) [[likely]] {
+  auto* record = reinterpret_cast<SpanRecord*>(reserve(ring, 1));
+  if (record != nullptr) [[likely]] {
     record->kind = RecordKind::kSpan;
-    record->closed_by = end.closed_by;
+    record->closed_by = closed_by;
     record->flags = scope.flags.load(std::memory_order_relaxed);
-    record->reserved = 0;
+    record->certainty = certainty;
     record->name = scope.name;
     record->sequence = scope.sequence;
     record->parent = scope.parent;
@@ -133,6 +136,18 @@ inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const Sc
     ring.lost_spans.fetch_add(1, std::memory_order_relaxed);
   }
   stack.depth.store(handle.slot, std::memory_order_release);
+  return record;
+}
+
+}  // namespace detail
+
+// Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by
+// shutdown) or belongs to a parent process.
+inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
+                        std::uint64_t now) noexcept {
+  if (!detail::is_plain(thread, handle) || end.replace_attrs) [[unlikely]]
+    return close_scope_slow(thread, handle, end, now);
+  detail::close_plain(thread, handle, end.closed_by, now, Certainty::kCertain);
   return true;
 }
 
@@ -159,6 +174,10 @@ inline bool is_innermost(const ScopeHandle& handle) noexcept {
 // that name keeps its own. The text is interned: for what happens rarely.
 void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
                std::string_view members) noexcept;
+
+// Closes a scope that need not be the innermost: those opened in it go on, as children of what it
+// was in. For the owner of the stack.
+void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
 
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;

@@ -17,9 +17,20 @@ using record::Lane;
 
 Drainer::Drainer()
     : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks},
-      reader_(view_, &gpu_) {}
+      reader_(view_, &waiting_) {}
 
-bool GpuEvents::resolve(const record::SpanRecord& record, model::Span& span) {
+bool Waiting::take(record::SpanRecord& in_ring) {
+  record::Certainty state = __atomic_load_n(&in_ring.certainty, __ATOMIC_ACQUIRE);
+  if (state == record::Certainty::kCertain) [[likely]]
+    return true;
+  if (!give_up_ && base::monotonic_ns() < in_ring.end_ns + kPatienceNs) return false;
+  state = record::Certainty::kProvisional;
+  return __atomic_compare_exchange_n(&in_ring.certainty, &state, record::Certainty::kCertain, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE) ||
+         state == record::Certainty::kCertain;
+}
+
+bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
   const auto start = static_cast<std::uint32_t>(record.aux);
   const auto end = static_cast<std::uint32_t>(record.aux >> 32);
   std::int64_t ns = 0;
@@ -28,7 +39,7 @@ bool GpuEvents::resolve(const record::SpanRecord& record, model::Span& span) {
       span.gpu_ns = ns;
       break;
     case probe::GpuTime::kPending:
-      if (!give_up_ && base::monotonic_ns() < record.end_ns + kGpuPatienceNs) return false;
+      if (!give_up_ && base::monotonic_ns() < record.end_ns + kPatienceNs) return false;
       break;
     case probe::GpuTime::kUnknown:
       break;

@@ -18,11 +18,13 @@ struct Moved {
   std::vector<std::uint32_t> blocks;                              // read to their end
 };
 
-// Spans whose GPU time does not come within this time are written without it.
-inline constexpr std::uint64_t kGpuPatienceNs = 10'000'000'000;
+// Spans whose GPU time does not come within this time are written without it; those whose place is
+// not certain by then stay where they are.
+inline constexpr std::uint64_t kPatienceNs = 10'000'000'000;
 
-class GpuEvents : public spool::GpuTimes {
+class Waiting : public spool::OwnSpans {
  public:
+  bool take(record::SpanRecord& in_ring) override;
   bool resolve(const record::SpanRecord& record, model::Span& span) override;
   void give_up(bool now) { give_up_ = now; }
 
@@ -54,13 +56,13 @@ class Drainer {
   void release_blocks();
 
   std::uint64_t damaged() const { return reader_.damaged(); }
-  // Did the last passes leave spans behind that wait for the GPU?
+  // Did the last passes leave spans behind that wait?
   bool take_waited() { return reader_.take_waited(); }
-  GpuEvents& gpu() { return gpu_; }
+  Waiting& waiting() { return waiting_; }
 
  private:
   spool::JournalView view_;
-  GpuEvents gpu_;
+  Waiting waiting_;
   spool::RingReader reader_;
   std::vector<record::RingTail> cursors_;
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane

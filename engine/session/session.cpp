@@ -433,13 +433,13 @@ void Session::await_gpu() {
   while (shared_.drainer.take_waited()) {
     if (base::monotonic_ns() >= deadline) {
       if (!last) return;
-      shared_.drainer.gpu().give_up(true);
+      shared_.drainer.waiting().give_up(true);
     }
     const timespec moment{0, 500'000};
     ::nanosleep(&moment, nullptr);
     drain_batches();
   }
-  shared_.drainer.gpu().give_up(false);
+  shared_.drainer.waiting().give_up(false);
 }
 
 // Writes the records of captures that are complete. Waits as long as it may for what is under way.

@@ -116,7 +116,7 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
                           model::Batch& out) {
   const record::Header& head = view_.header();
   model::Span& span = out.spans.emplace_back();
-  if ((record.flags & record::kHasGpu) != 0 && gpu_ != nullptr && !gpu_->resolve(record, span)) {
+  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr && !own_->resolve(record, span)) {
     out.spans.pop_back();
     return false;
   }
@@ -185,6 +185,9 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
   const char* text = reinterpret_cast<const char*>(slot + kSlotBytes);
   switch (static_cast<RecordKind>(*slot)) {
     case RecordKind::kSpan: {
+      if (own_ != nullptr &&
+          !own_->take(*const_cast<SpanRecord*>(reinterpret_cast<const SpanRecord*>(slot))))
+        return kWait;
       SpanRecord record;
       std::memcpy(static_cast<void*>(&record), slot, sizeof record);
       const std::uint32_t slots =

@@ -30,10 +30,13 @@ struct JournalView {
   std::vector<const record::Lane*> lanes() const;
 };
 
-// Knows how long the GPU took between two events. Only the process that recorded them can ask.
-class GpuTimes {
+// What only the process that recorded the spans can ask: how long the GPU took between two events,
+// and whether their place in the tree is certain.
+class OwnSpans {
  public:
-  virtual ~GpuTimes() = default;
+  virtual ~OwnSpans() = default;
+  // May the record be read? False while its place is not certain. Once true, nobody moves it.
+  virtual bool take(record::SpanRecord& in_ring) = 0;
   // Fills in what is known, once it is: false while the device is still on its way. Called until it
   // returns true; the events are then done with.
   virtual bool resolve(const record::SpanRecord& record, model::Span& span) = 0;
@@ -41,12 +44,12 @@ class GpuTimes {
 
 class RingReader {
  public:
-  explicit RingReader(JournalView view, GpuTimes* gpu = nullptr) : view_(view), gpu_(gpu) {}
+  explicit RingReader(JournalView view, OwnSpans* own = nullptr) : view_(view), own_(own) {}
 
   // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from
   // position `until` on, and moves the cursor. Blocks that were read to their end are appended to
-  // `finished`. True when the limit ended it. A span whose GPU time is not known yet ends it too,
-  // and is where the next call goes on.
+  // `finished`. True when the limit ended it. A span whose place or GPU time is not known yet ends
+  // it too, and is where the next call goes on.
   bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit,
             model::Batch& out, std::vector<std::uint32_t>* finished,
             std::uint64_t until = ~std::uint64_t{0});
@@ -57,7 +60,7 @@ class RingReader {
 
   MarkLists& mark_lists() { return marks_; }
   std::uint64_t damaged() const { return damaged_; }
-  // Since the last call: did a span have to wait for the GPU?
+  // Since the last call: did a span have to wait?
   bool take_waited() { return std::exchange(waited_, false); }
   // A session has begun or ended: ids and clock are others, and earlier lists are meaningless.
   void set_view(JournalView view) {
@@ -75,7 +78,7 @@ class RingReader {
 
   JournalView view_;
   MarkLists marks_;
-  GpuTimes* gpu_;
+  OwnSpans* own_;
   std::uint64_t damaged_ = 0;
   bool waited_ = false;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/hook/training.h"
+#include "python/native/modules.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -18,11 +19,9 @@ class StepClaim {
   hook::Training* training_ = nullptr;
 };
 
-// Are torch's hooks in place?
-bool hooks_in_place() noexcept;
-
-// What hooks have seen but not recorded yet is recorded: somebody reads, or the session ends.
-void settle_hooks() noexcept;
+// What is not certain of the tree stays as it is: somebody reads. `last`: the session ends, and
+// what can still be concluded is.
+void settle_hooks(bool last = false) noexcept;
 
 // The GPU's clock starts when the program has begun to use the GPU, never before.
 void look_for_gpu() noexcept;
@@ -30,10 +29,15 @@ void look_for_gpu() noexcept;
 // The stream that torch works on now; false when that is not known. With the GIL.
 bool current_cuda_stream(int device, void** stream) noexcept;
 
+// Are gradients on, as far as torch says?
+bool gradients_on() noexcept;
+// Does autograd run on this thread right now?
+bool in_backward_thread() noexcept;
+
 // What speaks for an evaluation to come: gradients are off, or the last model is in evaluation
-// mode. A trainer that says when it evaluates may fetch before it has set the model to training
-// again.
-hook::Hint evaluation_hint(const record::Lane& stack) noexcept;
+// mode, which is asked for `fresh` passes alone. A trainer that says when it evaluates may fetch
+// before it has set the model to training again.
+hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);

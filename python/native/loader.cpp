@@ -1,8 +1,12 @@
 // The iterator of a loader: what it was, with every fetch on record.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "engine/probe/gpu_clock.h"
+#include "python/native/exceptions.h"
 #include "python/native/frameworks.h"
 #include "python/native/hooks.h"
 #include "python/native/training_call.h"
@@ -59,8 +63,7 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
   with_training([&](Training& training, Here here) {
-    training.begin_fetch(here, *self->pass,
-                         self->pass->fresh() ? evaluation_hint(here.stack) : hook::Hint::kNone);
+    training.begin_fetch(here, *self->pass, evaluation_hint(here.stack, self->pass->fresh()));
   });
   PyObject* item = next(self->base);
   const hook::Fetched outcome =
@@ -68,8 +71,9 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
       : PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration)
           ? hook::Fetched::kEnd
           : hook::Fetched::kError;
+  const std::string error = outcome == hook::Fetched::kError ? exception_members() : std::string();
   with_training([&](Training& training, Here here) {
-    training.end_fetch(here, *self->pass, outcome, item != nullptr && lies_on_gpu(item));
+    training.end_fetch(here, *self->pass, outcome, item != nullptr && lies_on_gpu(item), error);
   });
   return item;
 }
@@ -82,9 +86,8 @@ int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
 
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
-  Training::end_pass(record::this_thread(), *self->pass);
-  delete self->pass;
-  self->pass = nullptr;
+  Training::end_pass(record::this_thread(),
+                     std::unique_ptr<Pass>(std::exchange(self->pass, nullptr)));
   tell_epoch_ends();
 }
 

@@ -1,10 +1,16 @@
 // A torch optimizer's step, from torch's hook before it to the one after it, or to its exception.
 #include <cstddef>
+#include <string>
 #include <vector>
 
+#include "engine/base/json_writer.h"
+#include "engine/record/names.h"
 #include "python/native/boundaries.h"
+#include "python/native/exceptions.h"
 #include "python/native/frameworks.h"
 #include "python/native/hooks.h"
+#include "python/native/modules.h"
+#include "python/native/ownership.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -40,8 +46,30 @@ SONDE_HOT GuardedStep release(PyObject* keywords) {
 
 SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
   if (step.serial == 0) return;
-  with_training(
-      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, completed); });
+  const std::string error = completed ? std::string() : exception_members();
+  with_training([&](Training& training, Here here) {
+    training.end_optimizer(here, step.serial, completed, error);
+  });
+}
+
+// Interned attributes for optimizers of this class. Types are few and live long: they are kept.
+SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
+  struct Known {
+    PyTypeObject* type;
+    std::uint32_t attrs;
+  };
+  static std::vector<Known> all;
+  for (const Known& known : all) {
+    if (known.type == type) return known.attrs;
+  }
+  constexpr std::size_t kMostTypes = 256;
+  if (all.size() == kMostTypes) return 0;
+  base::JsonWriter members;
+  members.raw("\"optimizer\":");
+  members.string(class_name(type));
+  Py_INCREF(type);
+  all.push_back({type, record::intern(members.view())});
+  return all.back().attrs;
 }
 
 void guard_dealloc(PyObject* self) {
@@ -100,22 +128,24 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   }
   PyObject* keywords = exchanged ? exchanged.get() : args[2];
   GuardedStep step{.keywords = keywords, .serial = 0, .takes_gradients = false};
+  note_optimizer(args[0]);
+  const std::uint32_t attrs = class_attrs(Py_TYPE(args[0]));
   bool last = false;
   with_training([&](Training& training, Here here) {
     if (closure) {
-      step.serial = training.begin_optimizer(here, true);
+      step.serial = training.begin_optimizer(here, args[0], true, attrs);
       step.takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
       return;
     }
     last = snapshots_wanted() && training.is_last_step(args[0]);
     if (!last) [[likely]]
-      step.serial = training.begin_optimizer(here, false);
+      step.serial = training.begin_optimizer(here, args[0], false, attrs);
   });
   if (last) [[unlikely]] {
     step.takes_gradients = unscales_itself(args[0]);
     if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {
-      step.serial = training.begin_optimizer(here, false);
+      step.serial = training.begin_optimizer(here, args[0], false, attrs);
     });
   }
   if (step.serial == 0) Py_RETURN_NONE;

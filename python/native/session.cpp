@@ -169,7 +169,7 @@ void stop(bool at_exit) {
   if (at_exit) engine.await_exit_status();
   const record::Header& head = record::Journal::instance().header();
   g_past_eras.push_back({head.key, head.anchor});
-  settle_hooks();
+  settle_hooks(true);
   engine.begin_stop();
   {
     const nb::gil_scoped_release release;

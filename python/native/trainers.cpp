@@ -20,6 +20,11 @@ PyObject* step_over(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* step_skipped(PyObject*, PyObject* optimizer) {
+  with_training([&](Training& training, Here here) { training.skip_step(here, optimizer); });
+  Py_RETURN_NONE;
+}
+
 PyObject* step_begins(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
   if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
@@ -90,8 +95,9 @@ PyObject* scope_open(PyObject*, PyObject* name) {
 PyMethodDef g_functions[] = {
     {"scope_open", scope_open, METH_O,
      "scope_open(name)\n--\n\nWhether a scope of this name is open here; a batch is a step."},
-    {"step_over", step_over, METH_NOARGS,
-     "step_over()\n--\n\nThe step under way has been taken, or skipped."},
+    {"step_over", step_over, METH_NOARGS, "step_over()\n--\n\nThe step under way has been taken."},
+    {"step_skipped", step_skipped, METH_O,
+     "step_skipped(optimizer)\n--\n\nMixed precision has skipped the step of this optimizer."},
     {"step_begins", step_begins, METH_O,
      "step_begins(index)\n--\n\nA step with this number begins, or is the one that a fetch has "
      "opened."},

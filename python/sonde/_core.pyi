@@ -226,7 +226,31 @@ def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
 
 def step_over() -> None:
-    """The step under way has been taken, or skipped."""
+    """The step under way has been taken."""
+
+def step_skipped(optimizer: object) -> None:
+    """Mixed precision has skipped the step of this optimizer."""
+
+def steps_taken() -> int:
+    """How many steps the optimizers have taken in this session."""
+
+def steps_skipped() -> int:
+    """How many steps mixed precision has skipped in this session."""
+
+def note_optimizer(optimizer: object) -> None:
+    """What is in its param_groups is trained. It is not kept alive."""
+
+def forget_optimizers() -> None:
+    """No optimizer is known any more."""
+
+def watch_graphs(attach: Callable[[object, Callable[..., None]], bool] | None) -> None:
+    """attach(result, callback) has autograd call callback where a backward comes to result.
+
+    It returns whether it could. None: nobody does.
+    """
+
+def finish_hooks() -> None:
+    """What the hooks have opened ends here, on every thread."""
 
 def step_begins(index: int) -> None:
     """A step with this number begins, or is the one that a fetch has opened."""

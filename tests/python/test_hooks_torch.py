@@ -152,8 +152,7 @@ def test_validation_in_the_middle_of_an_epoch():
         if i == 0:
             loop.evaluate(held_out)
     check = "validation(data_load forward:eval data_load forward:eval)"
-    first = f"step[0](data_load forward backward optimizer_step {check})"
-    assert sketch() == f"epoch[0]({first} step[1]{STEP})"
+    assert sketch() == f"epoch[0](step[0]{STEP} {check} step[1]{STEP})"
 
 
 def test_validation_with_gradients_on():
@@ -246,7 +245,7 @@ def test_validation_before_the_first_forward():
             loop.model.train()
         loop.step(x, y)
     check = "validation(data_load forward:eval)"
-    first = f"step[0](data_load {check} forward backward optimizer_step)"
+    first = f"data_load {check} step[0](forward backward optimizer_step)"
     assert sketch() == f"epoch[0]({first} step[1]{STEP})"
 
 
@@ -257,8 +256,7 @@ def test_training_in_evaluation_mode():
         for x, y in loop.loader:
             loop.step(x, y)
     step = "(data_load forward:eval backward optimizer_step)"
-    first = f"data_load forward:eval step[0](backward optimizer_step) step[1]{step}"
-    assert sketch() == f"epoch[0]({first}) epoch[1](step[0]{step} step[1]{step})"
+    assert sketch() == f"epoch[0]({steps(2, step)}) epoch[1]({steps(2, step)})"
 
 
 def test_break_ends_the_epoch():
@@ -296,7 +294,13 @@ def test_only_the_outermost_module_is_a_forward():
 
 def test_autograd_backward_is_a_backward():
     torch.autograd.backward(mse_loss(make_model()(torch.zeros(2, 4)), torch.zeros(2, 1)))
-    assert sketch() == "forward backward"
+    assert sketch() == "epoch[0]...(step[0]...(forward backward))"
+
+
+def test_autograd_grad_is_a_backward():
+    model = make_model()
+    torch.autograd.grad(model(torch.zeros(2, 4)).sum(), list(model.parameters()))
+    assert sketch() == "epoch[0]...(step[0]...(forward backward))"
 
 
 def test_without_a_loader(hooked):
@@ -309,8 +313,8 @@ def test_without_a_loader(hooked):
     ci.flush()
     part = "(forward backward optimizer_step)"
     assert sketch() == (
-        f"forward backward optimizer_step epoch[0]({steps(2, part)}) epoch[1]({steps(2, part)}) "
-        f"epoch[2]...(step[0]...{part})"
+        f"epoch[0]({steps(2, part)}) epoch[1]({steps(2, part)}) "
+        f"epoch[2]...(step[0]{part} step[1]...{part})"
     )
 
 

@@ -178,7 +178,8 @@ def test_optimizer_that_raises_ends_there():
         with ci.scope("after"):
             loop.model(x)
     after = "after(forward)"
-    assert sketch() == f"optimizer_step {after} optimizer_step(forward backward) {after}"
+    inside = f"optimizer_step {after} optimizer_step(forward backward) {after}"
+    assert sketch() == f"epoch[0]...(step[0]...({inside}))"
 
 
 def test_optimizer_inside_an_optimizer():
@@ -189,7 +190,7 @@ def test_optimizer_inside_an_optimizer():
         loop.step(x, y)
         loop.evaluate(held_out)
     check = "validation(data_load forward:eval)"
-    inside = f"(data_load forward backward optimizer_step(optimizer_step) {check})"
+    inside = f"(data_load forward backward optimizer_step(optimizer_step)) {check}"
     assert sketch() == f"epoch[0]({steps(2, inside)})"
 
 

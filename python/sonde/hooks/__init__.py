@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import log
+from sonde import _core, log
 from sonde.hooks.patches import Patches
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
@@ -62,7 +62,13 @@ class Hook:
         self.__dict__.update(names)
 
     def uninstall(self) -> None:
-        """Puts the originals back. A second call does nothing."""
+        """Puts the originals back and ends what is open. A second call does nothing."""
+        if self._patches and self.name == "torch":
+            _core.finish_hooks()
+        self.take_away()
+
+    def take_away(self) -> None:
+        """Puts the originals back; what is open is left to the end of the session."""
         for module, callback in self._watched:
             unwatch(module, callback)
         self._watched.clear()
@@ -121,7 +127,7 @@ def uninstall(hooks: Iterable[Hook]) -> None:
     """In reverse order; one that fails does not keep the others."""
     for hook in reversed(list(hooks)):
         try:
-            hook.uninstall()
+            hook.take_away()
         except Exception as error:
             log.warn(f"cirron.hooks.{hook.name}", f"could not be taken away cleanly: {error}")
 

@@ -3,8 +3,10 @@
 | what | how |
 |---|---|
 | forward | the vectorcall of the function object ``nn.Module.__call__``, which stays what it is |
-| backward | ``torch.autograd.backward``, which ``Tensor.backward`` calls, replaced by name |
+| backward | ``torch.autograd.backward``, which ``Tensor.backward`` calls, and |
+| | ``torch.autograd.grad``, replaced by name |
 | optimizer step | torch's global optimizer hooks |
+| what optimizers own | ``Optimizer.__init__``, replaced by name |
 | a skipped step | ``GradScaler.step``, replaced by name |
 | fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name; |
 | | of accelerate's loaders too, which read one batch ahead and are no subclasses |
@@ -15,7 +17,7 @@ from __future__ import annotations
 import sys
 from functools import update_wrapper
 
-from sonde import _core, snapshots
+from sonde import _core, log, snapshots
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from sonde.hooks.patches import Patches
 
 DEFAULT_EPOCH_STEPS = 1000
+MOST_PARTS = 64  # of what a forward returns, looked at for a tensor
 # Each wraps a DataLoader, and is one only by what it says of its class.
 ACCELERATE_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
 
@@ -61,14 +64,17 @@ def _hook_modules(torch: ModuleType, patches: Patches) -> None:
     # Whatever stands there now, also another tool's function: it is what a call reaches first.
     _core.hook_module_call(torch.nn.Module.__call__)
     patches.on_undo(_core.unhook_module_calls)
+    _core.watch_graphs(_watch_graph)
+    patches.on_undo(lambda: _core.watch_graphs(None))
 
 
 def _hook_backward(torch: ModuleType, patches: Patches) -> None:
-    patches.replace(
-        torch.autograd,
-        "backward",
-        lambda original: update_wrapper(_core.time_backward(original), original),
-    )
+    for name in ("backward", "grad"):
+        patches.replace(
+            torch.autograd,
+            name,
+            lambda original: update_wrapper(_core.time_backward(original), original),
+        )
 
 
 def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
@@ -86,15 +92,57 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         patches.on_undo(lambda: unwatch("torch._dynamo", _explain_to_dynamo))
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
-        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
-            if patches.active:
-                _core.step_over()
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            before = _core.steps_taken()
+            result = original(self, optimizer, *args, **kwargs)
+            if patches.active and _core.steps_taken() == before:
+                _core.step_skipped(optimizer)
             return result
 
         return update_wrapper(step, original)
 
     patches.replace(torch.amp.grad_scaler.GradScaler, "step", counted)
+    patches.on_undo(_say_skipped)
+
+    def known(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(self, *args, **kwargs)
+            if patches.active:
+                _core.note_optimizer(self)
+
+        return update_wrapper(__init__, original)
+
+    patches.replace(torch.optim.Optimizer, "__init__", known)
+    patches.on_undo(_core.forget_optimizers)
+
+
+def _say_skipped() -> None:
+    skipped = _core.steps_skipped()
+    if skipped:
+        log.warn(
+            "cirron.hooks.torch",
+            f"mixed precision skipped {skipped} of {skipped + _core.steps_taken()} optimizer steps: "
+            "their gradients were not finite; a few at the beginning, while the scale is found, are "
+            "usual, many mean that training is unstable",
+        )
+
+
+def _watch_graph(result: Any, callback: Callable[..., None]) -> bool:
+    """For _core: have autograd call back where a backward comes to what a forward has returned."""
+    parts = [result]
+    for _ in range(MOST_PARTS):
+        if not parts:
+            return False
+        part = parts.pop(0)
+        function = getattr(part, "grad_fn", None)
+        if function is not None:
+            function.register_prehook(callback)
+            return True
+        if isinstance(part, dict):
+            parts.extend(part.values())
+        elif isinstance(part, list | tuple):
+            parts.extend(part)
+    return False
 
 
 def _explain_to_dynamo() -> None:

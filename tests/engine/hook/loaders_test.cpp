@@ -62,7 +62,7 @@ TEST_F(TrainingTree, ValidationBeforeTheFirstForwardOfAnEpoch) {
   }
   end_of(*pass);
   EXPECT_EQ(tree(),
-            "epoch[0](step[0](data_load validation(data_load forward:eval) forward backward "
+            "epoch[0](data_load validation(data_load forward:eval) step[0](forward backward "
             "optimizer_step) step[1](data_load forward backward optimizer_step))");
 }
 
@@ -79,7 +79,7 @@ TEST_F(TrainingTree, ValidationOnTheLoaderOfTheEpoch) {
   }
   end_of(*pass);
   const std::string step =
-      "(data_load forward backward optimizer_step validation(data_load forward:eval))";
+      "(data_load forward backward optimizer_step) validation(data_load forward:eval)";
   EXPECT_EQ(tree(), "epoch[0](step[0]" + step + " step[1]" + step + ")");
 }
 
@@ -189,7 +189,7 @@ TEST_F(TrainingTree, OptimizerInsideAnOptimizer) {
   Training& training = Training::of(here());
   for (int i = 0; i < 2; ++i) {
     fetch(*pass);
-    const std::uint64_t outer = training.begin_optimizer(here(), false);
+    const std::uint64_t outer = training.begin_optimizer(here(), nullptr, false);
     optimize();
     training.end_optimizer(here(), outer, true);
   }
@@ -204,8 +204,8 @@ TEST_F(TrainingTree, OptimizerThatRaisesEndsThere) {
   auto pass = loader.iterate();
   Training& training = Training::of(here());
   fetch(*pass);
-  const std::uint64_t outer = training.begin_optimizer(here(), true);
-  training.begin_optimizer(here(), false);  // its end is never told
+  const std::uint64_t outer = training.begin_optimizer(here(), nullptr, true);
+  training.begin_optimizer(here(), nullptr, false);  // its end is never told
   training.end_optimizer(here(), outer, false);
   testing::close(testing::open("mine"));
   train();
@@ -218,19 +218,17 @@ TEST_F(TrainingTree, OptimizerThatRaisesEndsThere) {
 TEST_F(TrainingTree, ClosuresWithoutALoader) {
   Training& training = Training::of(here());
   for (int i = 0; i < 3; ++i) {
-    const std::uint64_t running = training.begin_optimizer(here(), true);
+    const std::uint64_t running = training.begin_optimizer(here(), nullptr, true);
     forward();
     backward();
     training.end_optimizer(here(), running, true);
   }
   testing::close(testing::open("after"));
-  Loader loader;
-  auto pass = loader.iterate();  // ends what is open
-  fetch(*pass);
-  end_of(*pass);
+  finish();
   EXPECT_EQ(tree(),
-            "optimizer_step(forward backward) epoch[0](step[0](optimizer_step(forward backward)) "
-            "step[1](optimizer_step(forward backward) after)) epoch[1](step[0](data_load))");
+            "epoch[0](step[0](optimizer_step(forward backward)) "
+            "step[1](optimizer_step(forward backward)) "
+            "step[2](optimizer_step(forward backward) after))");
 }
 
 }  // namespace

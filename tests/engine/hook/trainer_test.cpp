@@ -11,7 +11,7 @@ TEST_F(TrainingTree, ClosureOfATrainerStandsBesideTheOptimizer) {
   const auto epoch = testing::open("epoch");
   auto pass = loader.iterate();
   fetch(*pass);
-  const std::uint64_t running = training.begin_optimizer(here(), true);
+  const std::uint64_t running = training.begin_optimizer(here(), nullptr, true);
   forward();
   backward();
   training.end_closure(here());

@@ -56,7 +56,7 @@ TEST_F(TrainingTree, SkippedStepIsAStep) {
   fetch(*pass);
   forward();
   backward();
-  Training::of(here()).step_over();
+  Training::of(here()).skip_step(here(), nullptr);
   fetch(*pass);
   train();
   end_of(*pass);
@@ -108,8 +108,8 @@ TEST_F(TrainingTree, ValidationInTheMiddleOfAnEpoch) {
   train();
   end_of(*pass);
   EXPECT_EQ(tree(),
-            "epoch[0](step[0](data_load forward backward optimizer_step "
-            "validation(data_load forward:eval)) "
+            "epoch[0](step[0](data_load forward backward optimizer_step) "
+            "validation(data_load forward:eval) "
             "step[1](data_load forward backward optimizer_step))");
 }
 
@@ -135,7 +135,7 @@ TEST_F(TrainingTree, FrozenTeacherMakesNoValidation) {
   Loader loader;
   auto pass = loader.iterate();
   fetch(*pass);
-  forward(Mode::kEval, false, true);
+  frozen();
   train();
   end_of(*pass);
   EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward:eval forward backward optimizer_step))");
@@ -154,8 +154,8 @@ TEST_F(TrainingTree, TrainingInEvaluationMode) {
     end_of(*pass);
   }
   const std::string step = "(data_load forward:eval backward optimizer_step)";
-  EXPECT_EQ(tree(), "epoch[0](data_load forward:eval step[0](backward optimizer_step) step[1]" +
-                        step + ") epoch[1](step[0]" + step + " step[1]" + step + ")");
+  const std::string epoch = "(step[0]" + step + " step[1]" + step + ")";
+  EXPECT_EQ(tree(), "epoch[0]" + epoch + " epoch[1]" + epoch);
 }
 
 TEST_F(TrainingTree, CaughtFailureAndValidationEndNoEpoch) {
@@ -229,7 +229,7 @@ TEST_F(TrainingTree, OptimizerThatRaisedIsClosedByWhatComesNext) {
   fetch(*pass);
   forward();
   backward();
-  Training::of(here()).begin_optimizer(here(), false);  // no end
+  Training::of(here()).begin_optimizer(here(), nullptr, false);  // no end
   fetch(*pass);
   train();
   end_of(*pass);
@@ -243,7 +243,7 @@ TEST_F(TrainingTree, ClosureRunsInsideTheOptimizer) {
   auto pass = loader.iterate();
   fetch(*pass);
   Training& training = Training::of(here());
-  const std::uint64_t running = training.begin_optimizer(here(), true);
+  const std::uint64_t running = training.begin_optimizer(here(), nullptr, true);
   forward();
   backward();
   forward();
@@ -345,9 +345,9 @@ TEST_F(TrainingTree, WithoutALoaderStepsMakeEpochs) {
   train();
   end_of(*pass);
   const std::string step = "(forward backward optimizer_step)";
-  EXPECT_EQ(tree(), "forward backward optimizer_step epoch[0](step[0]" + step + " step[1]" + step +
-                        " step[2]" + step + ") epoch[1](step[0]" + step + " step[1]" + step +
-                        " step[2]" + step + ") epoch[2](step[0]" + step +
+  EXPECT_EQ(tree(), "epoch[0](step[0]" + step + " step[1]" + step + " step[2]" + step +
+                        ") epoch[1](step[0]" + step + " step[1]" + step + " step[2]" + step +
+                        ") epoch[2](step[0]" + step + " step[1]" + step +
                         ") epoch[3](step[0](data_load forward backward optimizer_step))");
 }
 

@@ -23,8 +23,7 @@ inline Here here() {
 // As the real iterator: its end is told before it is gone.
 struct EndPass {
   void operator()(Pass* pass) const {
-    Training::end_pass(record::this_thread(), *pass);
-    delete pass;
+    Training::end_pass(record::this_thread(), std::unique_ptr<Pass>(pass));
   }
 };
 using Iterator = std::unique_ptr<Pass, EndPass>;
@@ -46,29 +45,56 @@ inline void end_of(Pass& pass, bool looks_like_eval = false) {
 }
 inline void drop(Iterator pass) { pass.reset(); }
 
-inline void forward(Mode mode = Mode::kTrain, bool failed = false, bool another_trains = false) {
+// The forwards that somebody wants to know of whether a backward goes through them.
+inline std::vector<std::uint64_t> g_watched;
+
+enum class Mode { kTrain, kEval };
+// Gradients are on, unless told otherwise: the mode is but a hint.
+inline void forward(const Forward& what, bool failed = false) {
   Training& training = Training::of(here());
-  const auto scope = training.begin_forward(here(), mode, another_trains);
-  training.end(here(), scope, failed);
+  const auto scope = training.begin_forward(here(), what);
+  if (training.end_forward(here(), scope, failed)) g_watched.push_back(scope.sequence);
+}
+inline void forward(Mode mode = Mode::kTrain, bool failed = false) {
+  forward({.training = mode == Mode::kTrain, .owned = Owned::kYes}, failed);
+}
+// Of a model that an optimizer owns, or that none does.
+inline void look(Mode mode = Mode::kEval) {
+  forward({.gradients = false, .training = mode == Mode::kTrain, .owned = Owned::kYes});
+}
+inline void frozen(bool gradients = false) {
+  forward({.gradients = gradients, .training = false, .owned = Owned::kNo});
 }
 inline void backward() {
   Training& training = Training::of(here());
-  training.end(here(), training.begin_backward(here()), false);
+  const auto scope = training.begin_backward(here());
+  for (const std::uint64_t sequence : g_watched) training.use_graph(sequence);
+  g_watched.clear();
+  training.end_backward(here(), scope, false);
 }
-inline void optimize() {
+// A forward whose result is thrown away.
+inline void act(Mode mode = Mode::kTrain) {
+  const std::size_t before = g_watched.size();
+  forward(mode);
+  g_watched.resize(before);
+}
+inline void optimize(const void* optimizer = nullptr) {
   Training& training = Training::of(here());
-  training.end_optimizer(here(), training.begin_optimizer(here(), false), true);
+  training.end_optimizer(here(), training.begin_optimizer(here(), optimizer, false), true);
 }
-inline void train() {
+inline void train(const void* optimizer = nullptr) {
   forward();
   backward();
-  optimize();
+  optimize(optimizer);
 }
+
+inline void finish() { Training::finish_all(*record::this_thread()); }
 
 class TrainingTree : public ::testing::Test {
  protected:
   void SetUp() override {
     record::open_gate();
+    record::close_above(here().stack, 0, record::ClosedBy::kShutdown);  // what a test left open
     Training::begin_session(3);
     tap_ = std::make_unique<testing::RingTap>();
   }

@@ -1,0 +1,42 @@
+#include "engine/hook/cycle.h"
+
+namespace sonde::hook {
+
+void Cycle::note(const void* optimizer) noexcept {
+  if (by_hand_) reset();
+  if (!has_leading_) {
+    leading_ = optimizer;
+    has_leading_ = true;
+  }
+  if (optimizer == leading_) {
+    led_ = true;
+  } else {
+    // It was expected to begin with the leading one.
+    if (taken_ == 0 && usual_ != 0) varies_ = true;
+    others_ = others_ != 0 && optimizer == other_ ? others_ + 1 : 1;
+    other_ = optimizer;
+    if (others_ >= kMostOthers) {
+      reset();
+      leading_ = optimizer;
+      has_leading_ = led_ = true;
+    }
+  }
+  ++taken_;
+}
+
+void Cycle::note_by_hand() noexcept {
+  reset();
+  by_hand_ = led_ = true;
+  taken_ = usual_ = 1;
+}
+
+void Cycle::begin() noexcept {
+  if (taken_ != 0) {
+    if (usual_ != 0 && usual_ != taken_) varies_ = true;
+    usual_ = taken_;
+  }
+  taken_ = others_ = 0;
+  led_ = false;
+}
+
+}  // namespace sonde::hook

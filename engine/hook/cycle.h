@@ -1,0 +1,38 @@
+// Which optimizer steps make up one iteration of a training loop. The leading optimizer is the one
+// that stepped first; an iteration ends where the next one that it leads begins.
+#pragma once
+
+#include <cstdint>
+
+namespace sonde::hook {
+
+class Cycle {
+ public:
+  // Are iterations alike, so that the end of one can be told when it is there?
+  bool known() const noexcept { return usual_ != 0 && !varies_; }
+  // Has the iteration under way had all its steps?
+  bool complete() const noexcept { return known() && taken_ >= usual_; }
+  // Would a step of this optimizer (only compared) be another iteration's?
+  bool repeats(const void* optimizer) const noexcept { return led_ && optimizer == leading_; }
+  std::uint32_t taken() const noexcept { return taken_; }
+
+  // This optimizer has stepped.
+  void note(const void* optimizer) noexcept;
+  // A backward was all there was: the program updates by hand.
+  void note_by_hand() noexcept;
+  // Another iteration begins.
+  void begin() noexcept;
+  // Another loop begins.
+  void reset() noexcept { *this = Cycle(); }
+
+ private:
+  // So many steps of another optimizer, and the one that led before does so no more.
+  static constexpr std::uint32_t kMostOthers = 5;
+
+  const void* leading_ = nullptr;
+  const void* other_ = nullptr;
+  std::uint32_t taken_ = 0, usual_ = 0, others_ = 0;
+  bool has_leading_ = false, led_ = false, varies_ = false, by_hand_ = false;
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,141 @@
+// Fetches from a loader, and the steps that they open.
+#include "engine/hook/level.h"
+#include "engine/hook/names.h"
+#include "engine/hook/training.h"
+
+namespace sonde::hook {
+
+using record::OpenScope;
+using record::ThreadState;
+
+void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
+  // A loader that reads from another loader: the outermost is what the program waits for.
+  if (fetch_depth_++ > 0) return;
+  const Moment now;
+  begin_event(here);
+  // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
+  if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
+  if (pass.training_ != nullptr && pass.training_ != this) leave(here.thread, pass);
+  if (announced_ == 0) conclude(here, now);
+  const bool checks = pass.training_ == nullptr ? begin_pass(here, pass, hint, now)
+                                                : resume_pass(here, pass, hint, now);
+  peeked_ = nullptr;
+  ++pass.fetches_;
+  pass.idle_ = pass.used_ ? 1 : pass.idle_ + 1;
+  pass.used_ = pass.failed_ = false;
+  since_fetch_ = 0;
+  last_ = &pass;
+  const std::uint64_t before = step_.sequence;
+  if (!checks) {
+    // What makes the epoch, where that is another pass, or an owner's, which this one stands for.
+    const Pass* leading = innermost();
+    if (leading == nullptr || leading->evaluates_) leading = &pass;
+    final_batch_ = leading->fetches_ == leading->length_ + leading->ahead_;
+    rotate_step(here, now);
+  }
+  pass.fresh_step_ = step_ && step_.sequence != before;
+  if (pass.fresh_step_) step_pass_ = &pass;
+  if (pass.fresh_step_ || checks) touched_ = false;
+  pend_ = announced_ == 0;
+  record::ScopeStart start;
+  start.name = names().data_load;
+  pass.load_ = open(here, start, now);
+  end_event(here);
+}
+
+void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
+                         std::string_view error) noexcept {
+  if (fetch_depth_ == 0 || --fetch_depth_ > 0) return;
+  if (pass.training_ != this) return;
+  std::uint32_t begun = 0;
+  if (!gpu_work && pass.load_) {
+    const OpenScope& load = here.stack.stack[pass.load_.slot];
+    if ((load.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
+      begun = static_cast<std::uint32_t>(load.aux);
+  }
+  const Moment now = gpu_work ? Moment() : Moment(begun);
+  switch (outcome) {
+    case Fetched::kItem:
+      end_leaf(here, pass.load_, Leaf::Kind::kLoad, now);
+      if (pass.fetches_ == 1 && leaves_.size() == 1) peeked_ = &pass;
+      break;
+    case Fetched::kEnd:
+      end_passes_fetch(here, pass, now);
+      break;
+    case Fetched::kError:
+      close(here.thread, pass.load_, now, error);
+      pass.failed_ = true;
+      break;
+  }
+  end_event(here);
+}
+
+// There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
+void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
+  const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
+  const bool gone = nothing && cancel(pass.load_);
+  if (!gone) close(here.thread, pass.load_, now);
+  if (pass.ahead_ > 0 && pass.role_ == Pass::Role::kOwner && record::is_open(pass.scope_)) {
+    pass.drained_ = true;
+    pass.left_ = pass.ahead_;
+    final_batch_ = pass.left_ == 1;
+    return;
+  }
+  if (gone && pass.fresh_step_) cancel_step();
+  if (pass.fetches_ == 1) pass.fetches_ = 2;  // empty, but no peek
+  finish(here.thread, pass, now);
+}
+
+// -- steps --
+
+bool Training::cancel_step() {
+  if (!cancel(step_)) return false;
+  take_step_back();
+  return true;
+}
+
+// It was none: its number is free again.
+void Training::take_step_back() noexcept {
+  step_ = {};
+  --next_step_;
+  step_index_ = earlier_index_;
+}
+
+void Training::rotate_step(Here here, const Moment& now) {
+  if (record::is_open(step_)) {
+    // Accumulating, or a scope of the program's reaches across: the step goes on.
+    if (!done_ || step_.stack != &here.stack || !record::is_innermost(step_)) return settle();
+    close_step(here.thread, now);
+  }
+  settle();
+  if (taken(here.stack, Level::kStep)) return;
+  open_step(here, -1, now);
+}
+
+// What this pass opened, and nobody built upon.
+void Training::end_own_step(ThreadState& thread, const Pass& pass, const Moment& now) {
+  if (step_pass_ == &pass && record::is_open(step_) && record::is_innermost(step_))
+    close_step(thread, now);
+}
+
+// Index -1: counted.
+void Training::open_step(Here here, std::int64_t index, const Moment& now) {
+  if (const std::uint64_t epoch = open_level(here.stack, names().epoch); epoch != step_epoch_) {
+    step_epoch_ = epoch;
+    next_step_ = 0;
+  }
+  record::ScopeStart start;
+  start.name = names().step;
+  start.index = index >= 0 ? index : next_step_;
+  start.flags = record::kHasIndex;
+  start.start_ns = now.ns;
+  earlier_index_ = step_index_;
+  step_index_ = start.index;
+  ++next_step_;
+  step_ = open(here, start, now);
+  step_pass_ = nullptr;
+  done_ = proven_ = false;
+  cycle_.begin();
+}
+
+}  // namespace sonde::hook

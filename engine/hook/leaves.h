@@ -1,0 +1,64 @@
+// The newest spans of a loop while it is not certain where they belong: fetches, forwards and
+// backwards, side by side under one scope. All of them are in the ring
+// (engine/record/provisional.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/record/provisional.h"
+
+namespace sonde::hook {
+
+struct Leaf {
+  enum class Kind : std::uint8_t { kLoad, kForward, kBackward };
+
+  record::SpanRecord* record = nullptr;
+  std::uint64_t sequence = 0;
+  std::uint64_t start_ns = 0;
+  std::uint32_t start_event = 0;  // on the GPU, 0: none
+  Kind kind = Kind::kForward;
+  bool evaluates = false;  // a forward that looks like an evaluation's
+  bool watched = false;    // somebody will say whether a backward goes through it,
+  bool used = false;       // and one did
+};
+
+class Leaves {
+ public:
+  // More are not kept: the oldest stays where it is.
+  static constexpr std::size_t kMost = 8;
+
+  bool empty() const noexcept { return leaves_.empty(); }
+  bool full() const noexcept { return leaves_.size() >= kMost; }
+  std::size_t size() const noexcept { return leaves_.size(); }
+  Leaf& operator[](std::size_t i) noexcept { return leaves_[i]; }
+  const Leaf& front() const noexcept { return leaves_.front(); }
+  // What they all lie below, as far as they are told apart; 0: nothing.
+  std::uint64_t parent() const noexcept {
+    return leaves_.empty() ? 0 : leaves_.front().record->parent;
+  }
+  bool has(Leaf::Kind kind) const noexcept;
+  // Nothing but fetches.
+  bool only_loads() const noexcept;
+  // Nothing but forwards that look like an evaluation's.
+  bool only_evaluation() const noexcept;
+
+  void add(const Leaf& leaf);
+  // From this one on they belong below `parent`.
+  void move(std::size_t from, std::uint64_t parent) noexcept;
+  // Their place is certain.
+  void settle() noexcept;
+
+  // A backward went through the span with this sequence.
+  void use(std::uint64_t sequence) noexcept;
+  bool watched() const noexcept;
+  // Where training begins: behind the last of those that no backward went through, and behind what
+  // looks like evaluation in front. Nobody says of the first forward whether it was used: it is
+  // like the one after it.
+  std::size_t first_used() const noexcept;
+
+ private:
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace sonde::hook

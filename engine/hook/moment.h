@@ -1,0 +1,41 @@
+// A boundary between spans, and the stack it lies on.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/hook/leaves.h"
+#include "engine/probe/gpu_clock.h"
+#include "engine/record/scope.h"
+
+namespace sonde::hook {
+
+// The stack that runs right now, and the thread that runs it.
+struct Here {
+  record::ThreadState& thread;
+  record::Lane& stack;
+};
+
+// A boundary between spans: one reading of the clock, and of the GPU's where there is one.
+class Moment {
+ public:
+  Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
+  // At a point where the GPU got nothing to do since this event, which is then as good as another.
+  explicit Moment(std::uint32_t event) noexcept
+      : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
+  // One that has been: the beginning of this span.
+  explicit Moment(const Leaf& leaf) noexcept
+      : ns(leaf.start_ns), event_(probe::gpu_share(leaf.start_event)) {}
+  Moment(const Moment& other) noexcept : ns(other.ns), event_(probe::gpu_share(other.event_)) {}
+  ~Moment() { probe::gpu_release(event_); }
+  Moment& operator=(const Moment&) = delete;
+
+  const std::uint64_t ns;
+  std::uint32_t event_number() const noexcept { return event_; }
+  // The event, for one more span; 0: there is none.
+  std::uint32_t event() const noexcept { return probe::gpu_share(event_); }
+
+ private:
+  std::uint32_t event_;
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,65 @@
+// One pass over a loader, and what is known of it.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/hook/moment.h"
+
+namespace sonde::hook {
+
+enum class Fetched : std::uint8_t { kItem, kEnd, kError };
+// What speaks for a fetch being an evaluation's, before anything is done with its batch.
+enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
+
+class Training;
+
+// One pass over a loader: what stands behind one iterator. Ends with it.
+class Pass {
+ public:
+  // `source`: the loader, only compared. `now`: when its iterator was asked for.
+  Pass(Here here, const void* source, std::uint64_t now) noexcept;
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  // True while nothing is known of it: the next fetch wants to hear whether it looks like
+  // validation.
+  bool fresh() const noexcept { return role_ == Role::kNone; }
+  // How many batches the loader says it has; 0: it does not say.
+  void set_length(std::uint64_t batches) noexcept { length_ = batches; }
+
+ private:
+  friend class Training;
+  enum class Role : std::uint8_t {
+    kNone,    // nothing fetched yet
+    kOwner,   // has a scope of its own: epoch or validation
+    kMember,  // feeds somebody else's epoch
+  };
+
+  Training* training_ = nullptr;
+  std::uint64_t fetches_ = 0, length_ = 0;
+  record::ScopeHandle load_;  // the fetch under way
+  Role role_ = Role::kNone;
+  bool nested_ = false;      // inside an epoch
+  bool trains_ = false;      // certain: a backward or an optimizer step used a batch of it
+  bool evaluates_ = false;   // as far as is known: no steps are wanted
+  bool sure_ = false;        // a model of the program's ran on it with gradients off
+  bool used_ = false;        // a model has run since its last fetch,
+  bool ever_used_ = false;   // or since its first
+  bool no_hint_ = false;     // it fetches with gradients off, and trains all the same
+  bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
+  bool fresh_step_ = false;  // the fetch under way opened the step
+  bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
+  bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
+  std::uint32_t left_ = 0;   // so many
+  std::uint32_t idle_ = 0;   // fetches since anything was done with a batch
+  std::uint32_t ahead_ = 0;  // how far fetching is ahead of training
+  record::ScopeHandle scope_;
+  const void* source_;
+  std::uint64_t made_ns_;
+  std::uint64_t made_at_;            // sequence that was next on its thread
+  std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
+  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
+  std::uint64_t first_check_ = 0;    // the fetch with which its scope begins
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,345 @@
+// Forwards, backwards and optimizer steps: where each of them belongs.
+#include <algorithm>
+
+#include "engine/hook/names.h"
+#include "engine/hook/training.h"
+
+namespace sonde::hook {
+
+using record::ScopeHandle;
+using record::ThreadState;
+
+// -- forward --
+
+ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept {
+  const Moment now;
+  pause_optimizer(here.thread, now);
+  const bool part = announced_ > 0 || nested();
+  if (!part) {
+    begin_event(here);
+    pend_ = watch_ = false;
+    use_batches();
+    place_forward(here, forward, now);
+    pend_ = pend_ && stands_free(here.stack);
+    watch_ = watch_ && pend_;
+    if (!pend_ && record::is_open(look_)) ++look_spans_;
+  }
+  record::ScopeStart start;
+  start.name = names().forward;
+  start.static_attrs = forward.attrs != 0 ? forward.attrs
+                       : forward.training ? names().train_mode
+                                          : names().eval_mode;
+  const ScopeHandle scope = open(here, start, now);
+  if (!part) {
+    running_ = scope;
+    end_event(here);
+  }
+  return scope;
+}
+
+bool Training::end_forward(Here here, const ScopeHandle& scope, bool failed,
+                           std::string_view error) noexcept {
+  if (failed) note_failure();
+  if (!scope) return false;
+  ScopeHandle mine = scope;
+  if (scope.sequence != running_.sequence || failed) {
+    close(here.thread, mine, Moment(), error);
+    if (scope.sequence == running_.sequence) running_ = {};
+    touched_ = touched_ || failed;
+    return false;
+  }
+  running_ = {};
+  end_leaf(here, mine, Leaf::Kind::kForward, Moment());
+  end_event(here);
+  return watch_ && !leaves_.empty();
+}
+
+// Directly below what we have opened, or below nothing of ours: then it may be moved.
+bool Training::stands_free(const record::Lane& stack) const noexcept {
+  const std::uint64_t parent = record::current_parent(stack);
+  if (step_open()) return parent == step_.sequence;
+  if (record::is_open(look_)) return parent == look_.sequence;
+  if (const Pass* pass = innermost()) return parent == pass->scope_.sequence;
+  return true;
+}
+
+void Training::place_forward(Here here, const Forward& forward, const Moment& now) {
+  const bool trainable = forward.owned != Owned::kNo;
+  const bool sure = trainable && !forward.gradients;
+  evaluates_ = sure || (trainable && !forward.training && !trains_in_eval_);
+  if (forward.gradients) owned_ = forward.owned == Owned::kYes;
+  peeked_ = nullptr;
+  if (Pass* check = checking()) {
+    const bool outer_trains = owners_.size() > 1 && owners_[owners_.size() - 2]->trains_;
+    const bool trains_again =
+        forward.gradients && forward.training && check->sure_ && (outer_trains || check->drained_);
+    if (!trains_again) {
+      check->sure_ = check->sure_ || sure;
+      pend_ = true;
+      return;
+    }
+    pause_checks(here, now);
+  }
+  if (step_open() && !done_) return place_in_step(here, forward, sure);
+  if (record::is_open(look_)) {
+    if (evaluates_ || (!forward.gradients && !trainable)) {
+      pend_ = forward.gradients;
+      watch_ = pend_ && leaves_.has(Leaf::Kind::kForward);
+      if (!pend_) settle_in_look();
+      return;
+    }
+    close_look(here, now);
+  }
+  Pass* pass = leader();
+  if (pass != nullptr && pass->drained_ && drain(here, now)) pass = nullptr;
+  if (pass != nullptr) {
+    place_with_leader(here, forward, now);
+  } else {
+    place_without_loader(here, forward, now);
+  }
+}
+
+// A step is under way.
+void Training::place_in_step(Here here, const Forward& forward, bool sure) {
+  Pass* pass = step_pass_;
+  if (pass != nullptr && !pass->trains_) {
+    // A backward will show whether it is a step; gradients that are off speak for themselves.
+    if (pass == last_ && evaluates_ && !trained_before(pass->source_) && leaves_.only_loads()) {
+      turn_into_validation(here, *pass);
+      pass->sure_ = sure;
+    }
+    pend_ = true;
+    return;
+  }
+  if (leaves_.only_loads() && !leaves_.empty() && pass != nullptr) settle();
+  pend_ = pass == nullptr && !proven_ && leader() == nullptr;
+  watch_ = pend_ && forward.gradients && leaves_.has(Leaf::Kind::kForward);
+}
+
+// Batches come from a loader, and the step on the last one is over, or was none yet.
+void Training::place_with_leader(Here here, const Forward& forward, const Moment& now) {
+  if (!step_open()) {
+    if (taken(here.stack, Level::kStep)) return settle();
+    const bool loads = !leaves_.empty() && leaves_.only_loads() && stands_free(here.stack);
+    const Moment start = loads ? Moment(leaves_.front()) : Moment(now);
+    if (evaluates_) {
+      open_look(here, start);
+      if (loads) leaves_.move(0, look_.sequence);
+      settle_in_look();
+      pend_ = forward.gradients;
+    } else {
+      open_step(here, -1, start);
+      if (loads) leaves_.move(0, step_.sequence);
+      settle();
+    }
+    return;
+  }
+  if (!evaluates_) return settle();
+  if (cycle_.complete() && record::is_innermost(step_)) {
+    settle();
+    close_step(here.thread, now);
+    open_look(here, now);
+    pend_ = forward.gradients;
+    return;
+  }
+  // It may be a part of the step, for another optimizer; the next fetch will tell.
+  pend_ = true;
+  if (leaves_.full()) {
+    carve_check(here);
+    settle_in_look();
+  }
+}
+
+// -- backward --
+
+ScopeHandle Training::begin_backward(Here here) noexcept {
+  const Moment now;
+  pause_optimizer(here.thread, now);
+  const bool part = announced_ > 0 || nested();
+  if (!part) {
+    begin_event(here);
+    pend_ = watch_ = false;
+    use_batches();
+    place_backward(here, now);
+    pend_ = pend_ && stands_free(here.stack);
+  }
+  record::ScopeStart start;
+  start.name = names().backward;
+  const ScopeHandle scope = open(here, start, now);
+  if (!part) {
+    running_ = scope;
+    end_event(here);
+  }
+  return scope;
+}
+
+void Training::place_backward(Here here, const Moment& now) {
+  peeked_ = nullptr;
+  knows_training_ = true;
+  if (Pass* check = checking()) {
+    turn_into_training(here, *check, now);
+  } else if (record::is_open(look_)) {
+    leave_look(here, now);
+  }
+  Pass* pass = leader();
+  if (step_open() && !done_) {
+    if (step_pass_ != nullptr && !step_pass_->trains_) promote(here, *step_pass_);
+    prove();
+    pend_ = leaves_.watched();
+    if (!pend_) settle();
+  } else if (step_open() && pass != nullptr) {
+    settle();
+    prove();
+  } else if (step_open()) {
+    if (cycle_.complete()) {
+      settle();
+      next_iteration(here, now);
+      prove();
+    } else {
+      pend_ = !cycle_.known();
+    }
+  } else if (!taken(here.stack, Level::kStep)) {
+    begin_with_leaves(here, now);
+    prove();
+    pend_ = leaves_.watched();
+    if (!pend_) settle();
+  } else {
+    settle();
+    prove();
+  }
+}
+
+void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
+                            std::string_view error) noexcept {
+  if (failed) note_failure();
+  if (!scope) return;
+  ScopeHandle mine = scope;
+  if (scope.sequence != running_.sequence || failed) {
+    close(here.thread, mine, Moment(), error);
+    if (scope.sequence == running_.sequence) running_ = {};
+    return;
+  }
+  running_ = {};
+  end_leaf(here, mine, Leaf::Kind::kBackward, Moment());
+  if (leaves_.watched() && step_open() && !done_) {
+    const std::size_t first = leaves_.first_used();
+    if (first > 0) split_iteration(here, first);
+    settle();
+  }
+  // Nobody owns what was trained: the program updates it by hand, and the next forward is another
+  // step's.
+  if (announced_ == 0 && !optimizing() && !owned_ && !steps_by_optimizer_ && step_open()) {
+    done_ = true;
+    cycle_.note_by_hand();
+    ++since_fetch_;
+  }
+  end_event(here);
+}
+
+// -- optimizer --
+
+std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool has_closure,
+                                        std::uint32_t attrs) noexcept {
+  static std::uint64_t serial = 0;
+  const Moment now;
+  if (announced_ == 0 && !optimizing()) {
+    begin_event(here);
+    place_optimizer(here, optimizer, now);
+  }
+  if (optimizing()) outer_optimizers_.push_back(optimizer_);
+  optimizer_ = {.scope = {},
+                .serial = ++serial,
+                .id = optimizer,
+                .attrs = attrs,
+                .apart = has_closure && trainers_ > 0};
+  if (!optimizer_.apart) open_optimizer(here, now);
+  end_event(here);
+  return optimizer_.serial;
+}
+
+void Training::place_optimizer(Here here, const void* optimizer, const Moment& now) {
+  peeked_ = nullptr;
+  use_batches();
+  steps_by_optimizer_ = true;
+  if (Pass* check = checking()) {
+    turn_into_training(here, *check, now);
+  } else if (record::is_open(look_)) {
+    leave_look(here, now);
+  }
+  if (step_open() && done_ && leader() == nullptr && cycle_.repeats(optimizer)) {
+    if (leaves_.empty()) {
+      next_iteration(here, now);
+    } else {
+      begin_behind_leaves(here);
+    }
+  } else if (!step_open() && !taken(here.stack, Level::kStep)) {
+    begin_with_leaves(here, now);
+  } else if (step_open() && step_pass_ != nullptr && !step_pass_->trains_) {
+    promote(here, *step_pass_);
+  }
+  settle();
+  prove();
+}
+
+void Training::open_optimizer(Here here, const Moment& now) {
+  record::ScopeStart start;
+  start.name = names().optimizer_step;
+  start.static_attrs = optimizer_.attrs;
+  optimizer_.scope = open(here, start, now);
+}
+
+// It runs its closure once more: that stands beside its spans.
+void Training::pause_optimizer(ThreadState& thread, const Moment& now) {
+  if (optimizer_.apart) close(thread, optimizer_.scope, now);
+}
+
+void Training::drop_optimizer(ThreadState& thread, const Moment& now, std::string_view error) {
+  close(thread, optimizer_.scope, now, error);
+  optimizer_ = {};
+  if (outer_optimizers_.empty()) return;
+  optimizer_ = outer_optimizers_.back();
+  outer_optimizers_.pop_back();
+}
+
+void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
+                             std::string_view error) noexcept {
+  const auto known = [&](const Optimizer& one) { return one.serial == serial; };
+  if (!known(optimizer_) && std::none_of(outer_optimizers_.begin(), outer_optimizers_.end(), known))
+    return;  // a fetch has shown that it is over
+  const Moment now;
+  while (!known(optimizer_)) drop_optimizer(here.thread, now, error);
+  const void* id = optimizer_.id;
+  drop_optimizer(here.thread, now, error);
+  end_event(here);
+  if (!completed) return note_failure();
+  if (optimizing()) return;  // one that is part of another
+  ++g_taken;
+  done_ = true;
+  if (announced_ > 0) return;  // no sign of a loop of the program's own
+  if (cycle_.repeats(id) || cycle_.taken() == 0) ++since_fetch_;
+  cycle_.note(id);
+}
+
+void Training::skip_step(Here here, const void* optimizer) noexcept {
+  if (announced_ == 0 && !optimizing()) {
+    begin_event(here);
+    place_optimizer(here, optimizer, Moment());
+    cycle_.note(optimizer);
+    end_event(here);
+  }
+  done_ = true;
+  ++g_skipped;
+  if (step_open()) step_.stack->stack[step_.slot].static_attrs = names().skipped;
+}
+
+std::uint64_t Training::g_taken = 0;
+std::uint64_t Training::g_skipped = 0;
+
+// Nobody fetches in there: their end was never announced, although they are over.
+void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {
+  if (!optimizing()) return;
+  while (optimizing()) drop_optimizer(thread, now);
+  note_failure();
+}
+
+}  // namespace sonde::hook

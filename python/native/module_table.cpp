@@ -1,0 +1,142 @@
+#include "python/native/module_table.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/base/json_writer.h"
+#include "engine/record/names.h"
+#include "python/native/modules.h"
+#include "python/native/ownership.h"
+
+namespace sonde::native {
+
+namespace detail {
+KnownModule g_modules[kKnownModules];
+std::uint32_t g_models = 0;
+}  // namespace detail
+
+namespace {
+
+constexpr int kMostModules = 5000;  // looked at in one model
+constexpr std::size_t kMostModels = 64;
+
+// The modules that were called from outside of any other.
+std::vector<WeakObject>& models() {
+  static auto* all = new std::vector<WeakObject>;
+  return *all;
+}
+
+struct Names {
+  PyObject* parameters = PyUnicode_InternFromString("_parameters");
+  PyObject* modules = PyUnicode_InternFromString("_modules");
+};
+const Names& names() {
+  static const auto* all = new Names;
+  return *all;
+}
+
+// A module with parameters, its own or a submodule's. Something that only computes (a loss, an
+// activation) has none.
+bool has_parameters(PyObject* module, int& budget) {
+  if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
+  const Ref own(PyObject_GetAttr(module, names().parameters));
+  if (!own) return PyErr_Clear(), false;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  if (!PyDict_Check(own.get())) return true;  // a scripted module keeps them elsewhere
+  while (PyDict_Next(own.get(), &at, &key, &value)) {
+    if (value != Py_None) return true;
+  }
+  const Ref children(PyObject_GetAttr(module, names().modules));
+  if (!children) return PyErr_Clear(), false;
+  if (!PyDict_Check(children.get())) return true;
+  at = 0;
+  while (PyDict_Next(children.get(), &at, &key, &value)) {
+    if (value != Py_None && has_parameters(value, budget)) return true;
+  }
+  return false;
+}
+
+// Where `part` lies below `model`: "encoder.layer.3". "": nowhere.
+std::string path_of(PyObject* part, PyObject* model, int& budget) {
+  if (--budget < 0) return {};
+  const Ref children(PyObject_GetAttr(model, names().modules));
+  if (!children) return PyErr_Clear(), std::string();
+  if (!PyDict_Check(children.get())) return {};
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(children.get(), &at, &key, &value)) {
+    if (value == Py_None || !PyUnicode_Check(key)) continue;
+    const std::string below = value == part ? std::string() : path_of(part, value, budget);
+    if (value != part && below.empty()) continue;
+    std::string path;
+    if (!with_utf8(key, [&](std::string_view text) { path = text; })) PyErr_Clear();
+    return below.empty() ? path : path + "." + below;
+  }
+  return {};
+}
+
+std::string name_below_models(PyObject* module) {
+  for (const WeakObject& known : models()) {
+    const Ref model = known.get();
+    if (!model || model.get() == module) continue;
+    int budget = kMostModules;
+    std::string path = path_of(module, model.get(), budget);
+    if (!path.empty()) return path;
+  }
+  return {};
+}
+
+void add_model(PyObject* module) {
+  for (const WeakObject& known : models()) {
+    if (known.is(module)) return;
+  }
+  std::erase_if(models(), [](const WeakObject& known) { return !known.get(); });
+  if (models().size() == kMostModels) return;
+  models().emplace_back().set(module);
+  ++detail::g_models;
+}
+
+std::uint32_t attributes(PyObject* module, std::string_view mode, const std::string& name) {
+  base::JsonWriter members;
+  members.raw("\"mode\":");
+  members.string(mode);
+  members.raw(",\"module\":");
+  members.string(class_name(Py_TYPE(module)));
+  if (!name.empty()) {
+    members.raw(",\"name\":");
+    members.string(name);
+  }
+  return record::intern(members.view());
+}
+
+}  // namespace
+
+std::string_view class_name(const PyTypeObject* type) noexcept {
+  const std::string_view full(type->tp_name);
+  return full.substr(full.rfind('.') + 1);
+}
+
+void learn_module(KnownModule& known, PyObject* module) noexcept {
+  const KeepError keep;
+  const bool new_here = !known.module.is(module);
+  known.module.set(module);
+  if (new_here) {
+    int budget = kMostModules;
+    known.has_parameters = has_parameters(module, budget);
+    known.noted = false;
+  }
+  if (known.has_parameters) {
+    if (new_here) add_model(module);
+    known.owned = ownership_of(module);
+    if (new_here || known.models != detail::g_models) {
+      const std::string name = name_below_models(module);
+      known.train_attrs = attributes(module, "train", name);
+      known.eval_attrs = attributes(module, "eval", name);
+    }
+  }
+  known.models = detail::g_models;
+  known.ownership = ownership_version();
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,67 @@
+// What is known of the modules that the program calls. No module is kept alive by it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/hook/training.h"
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+// An object without keeping it alive.
+class WeakObject {
+ public:
+  bool is(PyObject* object) const noexcept {
+    return reference_ != nullptr &&
+           reinterpret_cast<PyWeakReference*>(reference_)->wr_object == object;
+  }
+  void set(PyObject* object) noexcept {
+    if (is(object)) return;
+    PyObject* made = PyWeakref_NewRef(object, nullptr);  // may collect, and so come back here
+    if (made == nullptr) PyErr_Clear();
+    Py_XDECREF(std::exchange(reference_, made));
+  }
+  Ref get() const noexcept {
+    if (reference_ == nullptr) return {};
+    PyObject* object = PyWeakref_GetObject(reference_);
+    return object == nullptr || object == Py_None ? Ref() : Ref(Py_NewRef(object));
+  }
+
+ private:
+  PyObject* reference_ = nullptr;
+};
+
+struct KnownModule {
+  WeakObject module;
+  std::uint32_t train_attrs = 0, eval_attrs = 0;  // interned
+  std::uint32_t ownership = 0;                    // version of it
+  std::uint32_t models = 0;                       // how many were known
+  std::uint32_t snapshot_round = 0;
+  bool has_parameters = false;
+  bool noted = false;  // for snapshots, in that round
+  hook::Owned owned = hook::Owned::kUnknown;
+};
+
+// Cold: what is in there is another module's, or out of date.
+void learn_module(KnownModule& known, PyObject* module) noexcept;
+
+namespace detail {
+inline constexpr std::size_t kKnownModules = 64;
+extern KnownModule g_modules[kKnownModules];
+extern std::uint32_t g_models;
+}  // namespace detail
+
+std::uint32_t ownership_version() noexcept;
+
+// Hot. The reference is good until another module is looked up.
+inline KnownModule& known_module(PyObject* module) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(module);
+  KnownModule& known = detail::g_modules[(address >> 4 ^ address >> 12) % detail::kKnownModules];
+  if (!known.module.is(module) || known.ownership != ownership_version() ||
+      known.models != detail::g_models) [[unlikely]]
+    learn_module(known, module);
+  return known;
+}
+
+}  // namespace sonde::native

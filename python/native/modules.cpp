@@ -1,0 +1,238 @@
+// Calls of modules: the outermost one is a forward.
+#include "python/native/modules.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "python/native/boundaries.h"
+#include "python/native/exceptions.h"
+#include "python/native/frameworks.h"
+#include "python/native/hooks.h"
+#include "python/native/module_table.h"
+#include "python/native/ownership.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Here;
+using hook::Training;
+
+PyObject* g_training_name = nullptr;  // "training", interned
+PyObject* g_watch_graph = nullptr;    // see watch_graphs
+
+constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
+
+// The model that ran last, by number of the stack it ran on: stacks are reused, threads are not.
+WeakObject& last_model(const record::Lane& stack) {
+  static auto* all = new std::deque<WeakObject>;
+  if (stack.number >= all->size()) all->resize(stack.number + 1);
+  return (*all)[stack.number];
+}
+
+bool in_training_mode(PyObject* module) {
+  const Ref flag(PyObject_GetAttr(module, g_training_name));
+  if (!flag) PyErr_Clear();
+  return !flag || flag.get() != Py_False;
+}
+
+// Recomputation of checkpointed activations on one of autograd's own threads: part of the backward
+// that another thread is waiting for.
+bool is_recomputation(const record::Lane& stack) {
+  return stack.depth.load(std::memory_order_relaxed) == 0 && in_backward_thread();
+}
+
+// What is checkpointed is computed again as far as is needed, and left by an exception of torch's own.
+bool stops_recomputation() {
+  PyObject* type = PyErr_Occurred();
+  return type != nullptr && PyType_Check(type) &&
+         class_name(reinterpret_cast<PyTypeObject*>(type)) == "_StopRecomputationError";
+}
+
+// -- what a backward goes through --
+
+// Called by autograd where a backward comes to what a forward has returned.
+struct GraphWatch {
+  PyObject_HEAD vectorcallfunc call;
+  Training* training;  // never freed
+  std::uint64_t sequence;
+};
+
+PyObject* graph_used(PyObject* self, PyObject* const*, std::size_t, PyObject*) {
+  const auto* watch = reinterpret_cast<GraphWatch*>(self);
+  watch->training->use_graph(watch->sequence);
+  Py_RETURN_NONE;
+}
+
+void watch_dealloc(PyObject* self) { PyObject_Free(self); }
+
+PyTypeObject g_watch_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.graph_watch";
+  type.tp_basicsize = sizeof(GraphWatch);
+  type.tp_dealloc = watch_dealloc;
+  type.tp_vectorcall_offset = offsetof(GraphWatch, call);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  return type;
+}();
+
+// Only where it matters: several forwards, of which a backward may use one.
+void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) {
+  const KeepError keep;
+  auto* watch = g_watch_graph != nullptr ? PyObject_New(GraphWatch, &g_watch_type) : nullptr;
+  if (watch == nullptr) return PyErr_Clear(), training.use_graph(sequence);
+  watch->call = graph_used;
+  watch->training = &training;
+  watch->sequence = sequence;
+  const Ref callback(reinterpret_cast<PyObject*>(watch));
+  const Ref watched(PyObject_CallFunctionObjArgs(g_watch_graph, result, callback.get(), nullptr));
+  if (!watched) PyErr_Clear();
+  if (watched.get() != Py_True) training.use_graph(sequence);  // nobody will tell
+}
+
+// -- the call --
+
+struct HookedFunction {
+  PyObject* function;
+  vectorcallfunc original;
+};
+std::vector<HookedFunction> g_hooked;
+HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
+
+vectorcallfunc original_of(PyObject* function) {
+  for (const HookedFunction& hooked : g_hooked) {
+    if (hooked.function == function) return hooked.original;
+  }
+  return PyVectorcall_Function(function);
+}
+
+// For snapshots: what is trained is found among these.
+void note_for_snapshots(KnownModule& known, PyObject* module, bool gradients) {
+  if (known.noted && known.snapshot_round == snapshot_round()) [[likely]]
+    return;
+  if (!snapshots_wanted() || !(gradients || known.owned == hook::Owned::kYes)) return;
+  known.noted = true;
+  known.snapshot_round = snapshot_round();
+  note_model(module);
+}
+
+SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
+                                   PyObject* const* args, std::size_t flagged, PyObject* keys) {
+  PyObject* module = args[0];
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr) return original(function, args, flagged, keys);
+  KnownModule& known = known_module(module);
+  if (!known.has_parameters || is_recomputation(*stack))
+    return original(function, args, flagged, keys);
+  look_for_gpu();
+  torch_in_use();
+  const bool training = in_training_mode(module);
+  const hook::Forward forward{.gradients = gradients_on(),
+                              .training = training,
+                              .owned = known.owned,
+                              .attrs = training ? known.train_attrs : known.eval_attrs};
+  note_for_snapshots(known, module, forward.gradients);
+  if (forward.owned != hook::Owned::kNo) last_model(*stack).set(module);
+  const Here here{*thread, *stack};
+  const record::ScopeHandle scope = Training::of(here).begin_forward(here, forward);
+  stack_changed(*thread, *stack);
+  tell_epoch_ends();
+  t_forward_depth = 1;
+  PyObject* result = original(function, args, flagged, keys);
+  t_forward_depth = 0;
+  const bool failed = result == nullptr && !stops_recomputation();
+  const std::string error = failed ? exception_members() : std::string();
+  with_training([&](Training& now, Here there) {
+    if (now.end_forward(there, scope, failed, error) && result != nullptr) [[unlikely]]
+      watch_graph(now, scope.sequence, result);
+  });
+  return result;
+}
+
+SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
+                                PyObject* keys) {
+  const vectorcallfunc original =
+      function == g_first.function ? g_first.original : original_of(function);
+  if (t_forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
+    return original(function, args, flagged, keys);
+  return outermost_call(original, function, args, flagged, keys);
+}
+
+void set_vectorcall(PyObject* function, vectorcallfunc call) {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyFunction_SetVectorcall(reinterpret_cast<PyFunctionObject*>(function), call);
+#else
+  reinterpret_cast<PyFunctionObject*>(function)->vectorcall = call;
+#endif
+}
+
+// hook_module_call(function): calls of this function object are forwards from now on.
+PyObject* hook_module_call(PyObject*, PyObject* function) {
+  if (!PyFunction_Check(function)) {
+    PyErr_SetString(PyExc_TypeError, "a Python function is needed");
+    return nullptr;
+  }
+  for (const HookedFunction& hooked : g_hooked) {
+    if (hooked.function == function) Py_RETURN_FALSE;
+  }
+  g_hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_first = g_hooked.front();
+  set_vectorcall(function, call_module);
+  Py_RETURN_TRUE;
+}
+
+PyObject* unhook_module_calls(PyObject*, PyObject*) {
+  for (const HookedFunction& hooked : g_hooked) {
+    // Unless somebody else has put his own there since: that one calls ours, which finds nothing to
+    // do.
+    if (PyVectorcall_Function(hooked.function) == call_module)
+      set_vectorcall(hooked.function, hooked.original);
+    Py_DECREF(hooked.function);
+  }
+  g_hooked.clear();
+  Py_RETURN_NONE;
+}
+
+// watch_graphs(attach): attach(result, callback) has autograd call callback where a backward comes
+// to result; true if it could. None: nobody does.
+PyObject* watch_graphs(PyObject*, PyObject* attach) {
+  PyObject* old = g_watch_graph;
+  g_watch_graph = attach == Py_None ? nullptr : Py_NewRef(attach);
+  Py_XDECREF(old);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"hook_module_call", hook_module_call, METH_O,
+     "hook_module_call(function)\n--\n\nCalls of this function object are forwards from now on; "
+     "false if they were before."},
+    {"unhook_module_calls", unhook_module_calls, METH_NOARGS,
+     "unhook_module_calls()\n--\n\nEverything hook_module_call did is undone."},
+    {"watch_graphs", watch_graphs, METH_O,
+     "watch_graphs(attach)\n--\n\nattach(result, callback) has autograd call callback where a "
+     "backward comes to result, and returns whether it could; None: nobody does."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool hooks_in_place() noexcept { return !g_hooked.empty(); }
+
+bool last_model_evaluates(const record::Lane& stack) noexcept {
+  const Ref module = last_model(stack).get();
+  return module && !in_training_mode(module.get());
+}
+
+bool add_modules(PyObject* module) {
+  g_training_name = PyUnicode_InternFromString("training");
+  return g_training_name != nullptr && PyType_Ready(&g_watch_type) == 0 &&
+         PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native
