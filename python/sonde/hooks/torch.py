@@ -121,9 +121,9 @@ def _say_skipped() -> None:
     if skipped:
         log.warn(
             "cirron.hooks.torch",
-            f"mixed precision skipped {skipped} of {skipped + _core.steps_taken()} optimizer steps: "
-            "their gradients were not finite; a few at the beginning, while the scale is found, are "
-            "usual, many mean that training is unstable",
+            f"mixed precision skipped {skipped} of {skipped + _core.steps_taken()} optimizer "
+            "steps: their gradients were not finite; a few at the beginning, while the scale is "
+            "found, are usual, many mean that training is unstable",
         )
 
 
