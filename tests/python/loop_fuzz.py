@@ -3,7 +3,8 @@
     python tests/python/loop_fuzz.py --minutes 60 --seed 1
 
 prints how many programs were run and, where a trace is wrong, the smallest such program with what
-was expected and what was recorded. `--all` goes on after a failure with the next seed.
+was expected and what was recorded. `--all` goes on after a failure with the next seed, `--parts`
+takes only programs of these parts, `--program "Program(...)"` runs one again, as it was printed.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import cirron as ci
+import loop_programs
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
@@ -96,7 +98,7 @@ def report(program, truth, root, found):
     return "\n\n".join(parts[:4]) + "\n\n" + "\n".join(parts[4:])
 
 
-def fuzz(examples, seed, until=None, counts=None):
+def fuzz(examples, seed, until=None, counts=None, parts=()):
     """Runs so many programs; raises WrongTraceError with the smallest that fails."""
     counts = Counter() if counts is None else counts
     failed = False
@@ -111,7 +113,7 @@ def fuzz(examples, seed, until=None, counts=None):
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    @given(programs())
+    @given(programs(parts))
     def each(program):
         nonlocal failed
         # Once a program has failed, it is made smaller, however long that takes.
@@ -139,17 +141,31 @@ def frozen_heap():
         gc.unfreeze()
 
 
+def replay(text):
+    try:
+        check(eval(text, vars(loop_programs)))
+    except WrongTraceError as wrong:
+        print(wrong)
+        return 1
+    print("right")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="go on after a failure")
+    parser.add_argument("--parts", nargs="+", default=(), choices=loop_programs.PARTS)
+    parser.add_argument("--program", help="a program as it was printed")
     options = parser.parse_args()
+    if options.program:
+        return replay(options.program)
     until = time.monotonic() + 60 * options.minutes
     counts, failures, seed = Counter(), 0, options.seed
     while time.monotonic() < until:
         try:
-            fuzz(CHUNK, seed, until, counts)
+            fuzz(CHUNK, seed, until, counts, options.parts)
         except WrongTraceError as wrong:
             failures += 1
             print(f"--- seed {seed}, {counts['programs']} programs\n{wrong}", flush=True)

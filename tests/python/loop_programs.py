@@ -4,7 +4,7 @@ A Program is a list of parts (loops over loaders, loops without, rollouts, looks
 writes it as source text.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from hypothesis import strategies as st
 
@@ -18,8 +18,20 @@ FOR_SHAPES = ("plain", "bar", "ahead1", "ahead2", "zip", "second", "fresh")
 CYCLED_SHAPES = ("cycle", "cycle_ahead", "until_limit")
 
 
-@dataclass(frozen=True)
-class Update:
+class Short:
+    """Shows only what differs from the default."""
+
+    def __repr__(self):
+        shown = (
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)
+            if getattr(self, each.name) != each.default
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Update(Short):
     """What is done with a batch."""
 
     form: str
@@ -34,8 +46,8 @@ class Update:
     mark: bool = False
 
 
-@dataclass(frozen=True)
-class Val:
+@dataclass(frozen=True, repr=False)
+class Val(Short):
     """An evaluation. source: full, few (of a loader), kept (an iterator), tensors."""
 
     source: str
@@ -45,8 +57,8 @@ class Val:
     restores: bool
 
 
-@dataclass(frozen=True)
-class Mid:
+@dataclass(frozen=True, repr=False)
+class Mid(Short):
     """An evaluation inside the loop, at one batch of every pass."""
 
     at: int
@@ -54,8 +66,8 @@ class Mid:
     val: Val
 
 
-@dataclass(frozen=True)
-class Cut:
+@dataclass(frozen=True, repr=False)
+class Cut(Short):
     """One pass that ends early. how: break, return, raise; place: step, backward, fetch."""
 
     epoch: int
@@ -64,8 +76,8 @@ class Cut:
     place: str
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, repr=False)
+class Training(Short):
     """Passes over a loader."""
 
     shape: str
@@ -79,8 +91,8 @@ class Training:
     cut: Cut | None = None
 
 
-@dataclass(frozen=True)
-class Iterations:
+@dataclass(frozen=True, repr=False)
+class Iterations(Short):
     """A loop without a loader."""
 
     count: int
@@ -89,8 +101,8 @@ class Iterations:
     one_batch: bool = False  # trains with a batch that was looked at
 
 
-@dataclass(frozen=True)
-class Rollouts:
+@dataclass(frozen=True, repr=False)
+class Rollouts(Short):
     """Reinforcement learning: forwards, then updates."""
 
     count: int
@@ -100,8 +112,8 @@ class Rollouts:
     update: Update
 
 
-@dataclass(frozen=True)
-class Nested:
+@dataclass(frozen=True, repr=False)
+class Nested(Short):
     """A training loader inside the body of another."""
 
     outer: int
@@ -109,19 +121,19 @@ class Nested:
     update: Update
 
 
-@dataclass(frozen=True)
-class Look:
+@dataclass(frozen=True, repr=False)
+class Look(Short):
     """An evaluation by itself."""
 
     val: Val
 
 
-@dataclass(frozen=True)
-class Program:
+@dataclass(frozen=True, repr=False)
+class Program(Short):
     parts: tuple
-    epoch_steps: int
-    in_eval: bool  # trains in evaluation mode
-    around: bool  # a scope of the user's around each part
+    epoch_steps: int = 1000
+    in_eval: bool = False  # trains in evaluation mode
+    around: bool = False  # a scope of the user's around each part
     on_disk: bool = False  # with a spool, and so with snapshots that can be looked at
 
 
@@ -264,12 +276,19 @@ def without_neighbours(parts):
     return tuple(kept)
 
 
-def programs():
-    usual = st.lists(
-        st.one_of(trainings(), trainings(), iterations(), rollouts, nested, looks),
-        min_size=1,
-        max_size=3,
-    )
+PARTS = {
+    "training": trainings(),
+    "iterations": iterations(),
+    "rollouts": rollouts,
+    "nested": nested,
+    "looks": looks,
+}
+
+
+def programs(kinds=()):
+    """Programs of up to three parts; `kinds`: names in PARTS, otherwise all."""
+    choice = [PARTS[kind] for kind in kinds] or [PARTS["training"], *PARTS.values()]
+    usual = st.lists(st.one_of(choice), min_size=1, max_size=3)
     # An update by hand looks like an accumulation where anything else has an optimizer.
     by_hand = st.one_of(trainings(BY_HAND), iterations(BY_HAND))
     alone = st.tuples(st.lists(looks, max_size=1), by_hand, st.lists(looks, max_size=1)).map(
@@ -277,7 +296,7 @@ def programs():
     )
     return st.builds(
         Program,
-        parts=st.one_of(usual, usual, usual, alone).map(without_neighbours),
+        parts=(usual if kinds else st.one_of(usual, usual, usual, alone)).map(without_neighbours),
         epoch_steps=st.sampled_from([1000, 2, 3, 5]),
         in_eval=rarely,
         around=rarely,
