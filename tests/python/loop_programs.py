@@ -38,7 +38,7 @@ class Update(Short):
     accumulate: int = 1
     flush_rest: bool = False  # the last batch of a pass always steps
     zero_first: bool = True
-    critic_steps: int = 1  # gan
+    critic_steps: int = 1  # gan; scaler: which of three steps is skipped
     generator_every: int = 1  # gan
     own_target: bool = False  # the trained model is called without gradients first
     monitor: bool = False  # and again after the update
@@ -134,6 +134,7 @@ class Program(Short):
     epoch_steps: int = 1000
     in_eval: bool = False  # trains in evaluation mode
     around: bool = False  # a scope of the user's around each part
+    shared: bool = False  # parts of the same form train the same models
     on_disk: bool = False  # with a spool, and so with snapshots that can be looked at
 
 
@@ -154,7 +155,7 @@ def updates(forms, loader):
         if update.form not in SINGLE or update.form == "lbfgs":
             changes |= {"scope": False, "own_target": False, "monitor": False}
         if not loader:
-            changes |= {"own_target": False, "flush_rest": False}
+            changes["flush_rest"] = False
         return Update(**(update.__dict__ | changes))
 
     return st.builds(
@@ -183,8 +184,8 @@ def vals(sources=("full", "few", "kept", "tensors")):
     )
 
 
-def mids(batches):
-    return st.none() | st.builds(Mid, at=st.integers(0, batches - 1), before=rarely, val=vals())
+def mids(batches, before=st.just(False)):  # noqa: B008
+    return st.none() | st.builds(Mid, at=st.integers(0, batches - 1), before=before, val=vals())
 
 
 def cuts(epochs, batches, update, shape):
@@ -223,7 +224,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
         batches=batches,
         epochs=epochs,
         update=update,
-        mid=draw(mids(batches)),
+        mid=draw(mids(batches, before=rarely if update.form not in BY_HAND else st.just(False))),
         after=None if cycled else draw(st.none() | vals()),
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=None if cycled else draw(cuts(epochs, batches, update, shape)),
@@ -289,9 +290,11 @@ def programs(kinds=()):
     """Programs of up to three parts; `kinds`: names in PARTS, otherwise all."""
     choice = [PARTS[kind] for kind in kinds] or [PARTS["training"], *PARTS.values()]
     usual = st.lists(st.one_of(choice), min_size=1, max_size=3)
-    # An update by hand looks like an accumulation where anything else has an optimizer.
+    # An update by hand looks like an accumulation where anything else has an optimizer; and that
+    # a model is trained is not known before its first backward.
     by_hand = st.one_of(trainings(BY_HAND), iterations(BY_HAND))
-    alone = st.tuples(st.lists(looks, max_size=1), by_hand, st.lists(looks, max_size=1)).map(
+    before = st.builds(Look, vals(("full", "few", "kept")))
+    alone = st.tuples(st.lists(before, max_size=1), by_hand, st.lists(looks, max_size=1)).map(
         lambda lists: [*lists[0], lists[1], *lists[2]]
     )
     return st.builds(
@@ -300,5 +303,6 @@ def programs(kinds=()):
         epoch_steps=st.sampled_from([1000, 2, 3, 5]),
         in_eval=rarely,
         around=rarely,
+        shared=booleans,
         on_disk=rarely,
     )

@@ -10,19 +10,37 @@ from loop_programs import (
     Rollouts,
     Training,
 )
-from loop_updates import forward, set_up, write_update
+from loop_updates import forward, set_up, share, write_update
 from loop_writer import Writer, is_note
 
 
 def source(program):
     """The program as it is run."""
     w = Writer()
-    for number, part in enumerate(program.parts):
-        set_up(w, part, number, program.in_eval)
+    set_up_all(w, program)
     for number in range(len(program.parts)):
         with w.maybe(program.around, f'with ci.scope("part", index={number}):'):
             write_part(w, program.parts, number)
     return "\n".join(w.lines) + "\n"
+
+
+def set_up_all(w, program):
+    """Models and optimizers: of each part its own or, if shared, of each form. Looks take those
+    of the next loop, else of the last."""
+    loops = [n for n, part in enumerate(program.parts) if not isinstance(part, Look)]
+    first = {}
+    for n in loops:
+        form = program.parts[n].update.form
+        if program.shared and form in first:
+            share(w, form, n, first[form])
+        else:
+            set_up(w, form, n, program.in_eval)
+        first.setdefault(form, n)
+    for n in range(len(program.parts)):
+        if not loops:
+            set_up(w, "plain", n, program.in_eval)
+        elif n not in loops:
+            share(w, None, n, min((k for k in loops if k > n), default=loops[-1]))
 
 
 def readable(text):
@@ -35,8 +53,9 @@ def readable(text):
 
 def write_val(w, val, n, place):
     own_pass = val.source in ("full", "few")
-    certain = val.grad != "on" or own_pass or (f"m{n}.training" if val.calls_eval else False)
-    w(f'T.val("{place}", {own_pass}, {certain})')
+    sure = val.grad != "on" or own_pass
+    hint = f"m{n}.training" if val.calls_eval else False
+    w(f'T.val("{place}", {own_pass}, {sure}, hint={hint})')
     if val.calls_eval:
         w(f"m{n}.eval()")
     guard = {"off": "no_grad", "inference": "inference_mode"}.get(val.grad)
@@ -107,8 +126,13 @@ def write_training(w, part, n):
         write_cycled(w, part, n)
     else:
         write_epochs(w, part, n)
-    if part.peek == "kept":
-        w(f"del look{n}")
+    for name, used in (
+        (f"look{n}", part.peek == "kept"),
+        (f"second{n}", part.shape == "second"),
+        ("it", part.shape == "while"),
+    ):
+        if used:
+            w(f"del {name}")
 
 
 def write_peek(w, part, n):

@@ -12,7 +12,8 @@ Where no observer of a process could tell, more than one answer is right:
 2.  A validation between two steps of a loader's epoch is a child of the epoch or of a step.
 3.  Forwards with gradients, in training mode, on tensors or on batches from an iterator that is
     kept, and never followed by a backward of theirs: a validation, or a part of the step before or
-    after them. To tell, one would have to look into the graph of the next loss.
+    after them. To tell, one would have to look into the graph of the next loss. In evaluation mode
+    it is a validation between two steps of an epoch, and may be nothing elsewhere.
 4.  A forward of a trained model without gradients inside a step (the target of a double DQN, the
     accuracy on the batch just trained with): a part of the step, or a validation in it.
 5.  Collecting (rollouts): a validation, or spans that are in no step; with gradients anywhere.
@@ -74,6 +75,7 @@ class Look:
     outside: bool  # between epochs: certainly in none
     in_step: bool  # may be a child of a step
     own_pass: bool  # a pass over a loader of its own
+    by_hint: bool  # only eval() tells
     inside_sure: bool = False  # steps of the same epoch before and after it: certainly in that one
 
 
@@ -179,19 +181,24 @@ class Truth:
 
     # -- evaluation --
 
-    def val(self, place, own_pass, certain):
-        """Evaluation begins. place: in (the loop of an epoch goes on) or between (epochs)."""
+    def val(self, place, own_pass, sure, hint):
+        """Evaluation begins. place: in (the loop of an epoch goes on) or between (epochs).
+
+        sure: whoever looks can tell. hint: eval() is called on a model in training mode; that
+        tells it too, between two steps.
+        """
         self.resolve("free")
         kind = self.sections[-1].kind if self.sections else "none"
         in_step = kind in ("loader", "nested", "hand_loader", "several") or not self.step_done
         self.look = Look(
             len(self.looks),
-            "val" if certain else "maybe",
+            "val" if sure or hint else "maybe",
             len(self.sections) - 1,
             self.epoch_no,
             outside=place == "between",
             in_step=in_step and place == "in",
             own_pass=own_pass,
+            by_hint=hint and not sure,
         )
         self.looks.append(self.look)
 
@@ -222,12 +229,14 @@ class Truth:
         """Settles what only the whole program tells."""
         self.pending = []
         for look in self.looks:
-            span = [n for n, op in enumerate(self.ops) if op.val == look.number]
-            if span:
-                same = [n for n, op in enumerate(self.ops) if self.is_step_of(op, look)]
-                look.inside_sure = any(n < span[0] for n in same) and any(
-                    n > span[-1] for n in same
-                )
+            mine = [n for n, op in enumerate(self.ops) if op.val == look.number]
+            steps = [n for n, op in enumerate(self.ops) if self.is_step_of(op, look)]
+            if mine and steps:
+                look.inside_sure = steps[0] < mine[0] and steps[-1] > mine[-1]
+            if look.by_hint and not look.inside_sure:
+                look.role = "maybe"
+                for n in mine:
+                    self.ops[n].role = "maybe" if self.ops[n].role == "val" else self.ops[n].role
         return self
 
     @staticmethod

@@ -1,15 +1,27 @@
 """The models of a program, and what it does with a batch, as Python."""
 
-from loop_programs import BY_HAND, SEVERAL, Look
+from loop_programs import BY_HAND, SEVERAL
+
+SECOND_MODEL = {"gan": 4, "two_models": 1, "two_opts": 1, "alternate": 1}  # its outputs
 
 
-def set_up(w, part, n, in_eval):
-    form = part.update.form if not isinstance(part, Look) else "plain"
+def share(w, form, n, other):
+    """The models and optimizers of part n are those of another; `form` None: its model alone."""
+    names = ["m"]
+    if form is not None:
+        names += ["o"] if form not in BY_HAND else []
+        names += ["b"] if form in SECOND_MODEL else []
+        names += ["p"] if form in (*SEVERAL, "alternate") else []
+        names += ["t"] if form in ("teacher", "frozen_teacher") else []
+        names += ["scaler"] if form == "scaler" else []
+    w(*(f"{name}{n} = {name}{other}" for name in names))
+
+
+def set_up(w, form, n, in_eval):
     inner = 1 if form != "two_models" else 4
     w(f"m{n} = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, {inner}))")
-    second_model = {"gan": 4, "two_models": 1, "two_opts": 1, "alternate": 1}
-    if form in second_model:
-        w(f"b{n} = nn.Linear(4, {second_model[form]})")
+    if form in SECOND_MODEL:
+        w(f"b{n} = nn.Linear(4, {SECOND_MODEL[form]})")
     if form in ("teacher", "frozen_teacher"):
         w(f"t{n} = nn.Linear(4, 1)")
     if form == "frozen_teacher":
@@ -144,11 +156,12 @@ def write_lbfgs(w, update, n, i, x):
 
 
 def write_scaler(w, update, n, i, x):
+    skips = f"{i} % 3 == {update.critic_steps - 1}"
     w(f"o{n}.zero_grad()")
     with w.maybe(update.scope, 'with ci.scope("work"):'):
-        forward(w, f'loss = m{n}({x}).pow(2).mean() * (float("inf") if {i} % 3 == 1 else 1.0)')
+        forward(w, f'loss = m{n}({x}).pow(2).mean() * (float("inf") if {skips} else 1.0)')
         backward(w, f"scaler{n}.scale(loss).backward()")
-    w(f"T.update(skip={i} % 3 == 1)", f"scaler{n}.step(o{n})", f"scaler{n}.update()")
+    w(f"T.update(skip={skips})", f"scaler{n}.step(o{n})", f"scaler{n}.update()")
     w(f"T.weights(m{n})")
 
 
