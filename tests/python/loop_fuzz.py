@@ -38,7 +38,7 @@ class WrongTraceError(AssertionError):
     pass
 
 
-def run(program, folder):
+def run(program, folder=None):
     """Runs a program under a session of its own; what it says of itself, and its trace."""
     truth = Truth(program.epoch_steps)
     names = {"T": truth}
@@ -68,9 +68,13 @@ def snapshots(folder):
 
 
 def check(program):
-    with tempfile.TemporaryDirectory() as folder:
-        truth, root = run(program, folder)
-        captured = snapshots(folder) if program.on_disk else None
+    captured = None
+    if program.on_disk:
+        with tempfile.TemporaryDirectory() as folder:
+            truth, root = run(program, folder)
+            captured = snapshots(folder)
+    else:
+        truth, root = run(program)
     found = Check(truth, root, captured)
     if count_marks(root) != truth.marks:
         found.say(f"{truth.marks} marks were made, {count_marks(root)} are recorded")
