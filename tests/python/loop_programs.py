@@ -1,0 +1,308 @@
+"""Training programs as values, and how to draw one.
+
+A Program is a list of parts (loops over loaders, loops without, rollouts, looks). loop_source.py
+writes it as source text.
+"""
+
+from dataclasses import dataclass, fields
+
+from hypothesis import strategies as st
+
+SINGLE = ("plain", "siamese", "grad", "two_models", "lbfgs", "scaler", "teacher", "frozen_teacher")
+SEVERAL = ("two_opts", "two_opts_one_model", "gan")
+LOADER_ONLY = ("alternate",)  # one model with every other batch
+BY_HAND = ("hand", "hand_grad")
+ONE_BACKWARD = ("plain", "siamese", "teacher", "frozen_teacher")  # can accumulate, can be cut
+
+FOR_SHAPES = ("plain", "bar", "ahead1", "ahead2", "zip", "second", "fresh")
+CYCLED_SHAPES = ("cycle", "cycle_ahead", "until_limit")
+
+
+class Short:
+    """Shows only what differs from the default."""
+
+    def __repr__(self):
+        shown = (
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)
+            if getattr(self, each.name) != each.default
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Update(Short):
+    """What is done with a batch."""
+
+    form: str
+    accumulate: int = 1
+    flush_rest: bool = False  # the last batch of a pass always steps
+    zero_first: bool = True
+    critic_steps: int = 1  # gan; scaler: which of three steps is skipped
+    generator_every: int = 1  # gan
+    own_target: bool = False  # the trained model is called without gradients first
+    monitor: bool = False  # and again after the update
+    scope: bool = False  # a scope of the user's around forward and backward
+    mark: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Val(Short):
+    """An evaluation. source: full, few (of a loader), kept (an iterator), tensors."""
+
+    source: str
+    batches: int
+    calls_eval: bool
+    grad: str  # off, inference, on
+    restores: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Mid(Short):
+    """An evaluation inside the loop, at one batch of every pass."""
+
+    at: int
+    before: bool  # between the fetch and the update
+    val: Val
+
+
+@dataclass(frozen=True, repr=False)
+class Cut(Short):
+    """One pass that ends early. how: break, return, raise; place: step, backward, fetch."""
+
+    epoch: int
+    batch: int
+    how: str
+    place: str
+
+
+@dataclass(frozen=True, repr=False)
+class Training(Short):
+    """Passes over a loader."""
+
+    shape: str
+    loader: str
+    batches: int
+    epochs: int
+    update: Update
+    mid: Mid | None = None
+    after: Val | None = None  # after every pass
+    peek: str = "none"  # none, before, kept, forward, mid
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Iterations(Short):
+    """A loop without a loader."""
+
+    count: int
+    update: Update
+    mid: Mid | None = None
+    one_batch: bool = False  # trains with a batch that was looked at
+
+
+@dataclass(frozen=True, repr=False)
+class Rollouts(Short):
+    """Reinforcement learning: forwards, then updates."""
+
+    count: int
+    length: int
+    gradients: bool
+    updates: int
+    update: Update
+
+
+@dataclass(frozen=True, repr=False)
+class Nested(Short):
+    """A training loader inside the body of another."""
+
+    outer: int
+    inner: int
+    update: Update
+
+
+@dataclass(frozen=True, repr=False)
+class Look(Short):
+    """An evaluation by itself."""
+
+    val: Val
+
+
+@dataclass(frozen=True, repr=False)
+class Program(Short):
+    parts: tuple
+    epoch_steps: int = 1000
+    in_eval: bool = False  # trains in evaluation mode
+    around: bool = False  # a scope of the user's around each part
+    shared: bool = False  # parts of the same form train the same models
+    on_disk: bool = False  # with a spool, and so with snapshots that can be looked at
+
+
+WITHOUT_LOADER = (Iterations, Rollouts)
+
+# -- strategies --
+
+booleans = st.booleans()
+rarely = st.sampled_from([False, False, False, True])
+few = st.integers(1, 3)
+
+
+def updates(forms, loader):
+    def settle(update):
+        changes = {}
+        if update.form not in ONE_BACKWARD:
+            changes["accumulate"] = 1
+        if update.form not in SINGLE or update.form == "lbfgs":
+            changes |= {"scope": False, "own_target": False, "monitor": False}
+        if not loader:
+            changes["flush_rest"] = False
+        return Update(**(update.__dict__ | changes))
+
+    return st.builds(
+        Update,
+        form=st.sampled_from(forms),
+        accumulate=st.sampled_from([1, 1, 1, 2, 3]),
+        flush_rest=booleans,
+        zero_first=booleans,
+        critic_steps=st.integers(1, 2),
+        generator_every=st.integers(1, 2),
+        own_target=rarely,
+        monitor=rarely,
+        scope=rarely,
+        mark=rarely,
+    ).map(settle)
+
+
+def vals(sources=("full", "few", "kept", "tensors")):
+    return st.builds(
+        Val,
+        source=st.sampled_from(sources),
+        batches=few,
+        calls_eval=booleans,
+        grad=st.sampled_from(["off", "off", "inference", "on"]),
+        restores=st.sampled_from([True, True, False]),
+    )
+
+
+def mids(batches, before=st.just(False)):  # noqa: B008
+    return st.none() | st.builds(Mid, at=st.integers(0, batches - 1), before=before, val=vals())
+
+
+def cuts(epochs, batches, update, shape):
+    places = ["step"]
+    if update.form in ONE_BACKWARD:
+        places.append("backward")
+    hows = ["break"] if shape == "while" else ["break", "return", "raise"]
+    made = st.builds(
+        Cut,
+        epoch=st.integers(0, epochs - 1),
+        batch=st.integers(0, batches - 1),
+        how=st.sampled_from(hows),
+        place=st.sampled_from(places),
+    )
+    if batches > 1:
+        later = st.integers(1, batches - 1)
+        made |= st.builds(
+            Cut,
+            epoch=st.integers(0, epochs - 1),
+            batch=later,
+            how=st.sampled_from(hows),
+            place=st.just("fetch"),
+        )
+    return st.none() | made
+
+
+@st.composite
+def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
+    shape = draw(st.sampled_from((*FOR_SHAPES, "while", *CYCLED_SHAPES)))
+    batches, epochs = draw(st.integers(1, 5)), draw(few)
+    update = draw(updates(forms, loader=True))
+    cycled = shape in CYCLED_SHAPES
+    return Training(
+        shape=shape,
+        loader=draw(st.sampled_from(["tensors", "iterable", "subclass"])),
+        batches=batches,
+        epochs=epochs,
+        update=update,
+        mid=draw(mids(batches, before=rarely if update.form not in BY_HAND else st.just(False))),
+        after=None if cycled else draw(st.none() | vals()),
+        peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
+        cut=None if cycled else draw(cuts(epochs, batches, update, shape)),
+    )
+
+
+@st.composite
+def iterations(draw, forms=SINGLE + SEVERAL):
+    count = draw(st.integers(2, 9))
+    return Iterations(
+        count=count,
+        update=draw(updates(forms, loader=False)),
+        mid=draw(mids(count)),
+        one_batch=draw(rarely),
+    )
+
+
+rollouts = st.builds(
+    Rollouts,
+    count=st.integers(1, 3),
+    length=st.integers(1, 4),
+    gradients=booleans,
+    updates=st.integers(1, 3),
+    update=updates(("plain", "two_opts"), loader=False).map(
+        lambda update: Update(form=update.form, zero_first=update.zero_first, mark=update.mark)
+    ),
+)
+nested = st.builds(
+    Nested,
+    outer=few,
+    inner=few,
+    update=updates(("plain", "siamese", "two_opts"), loader=True).map(
+        lambda update: Update(form=update.form, zero_first=update.zero_first)
+    ),
+)
+looks = st.builds(Look, vals())
+
+
+def without_neighbours(parts):
+    """Two loops without a loader, and none with one between them, are one loop to any observer."""
+    kept, open_loop = [], False
+    for part in parts:
+        if isinstance(part, WITHOUT_LOADER):
+            if open_loop:
+                continue
+            open_loop = True
+        elif not isinstance(part, Look):
+            open_loop = False
+        kept.append(part)
+    return tuple(kept)
+
+
+PARTS = {
+    "training": trainings(),
+    "iterations": iterations(),
+    "rollouts": rollouts,
+    "nested": nested,
+    "looks": looks,
+}
+
+
+def programs(kinds=()):
+    """Programs of up to three parts; `kinds`: names in PARTS, otherwise all."""
+    choice = [PARTS[kind] for kind in kinds] or [PARTS["training"], *PARTS.values()]
+    usual = st.lists(st.one_of(choice), min_size=1, max_size=3)
+    # An update by hand looks like an accumulation where anything else has an optimizer; and that
+    # a model is trained is not known before its first backward.
+    by_hand = st.one_of(trainings(BY_HAND), iterations(BY_HAND))
+    before = st.builds(Look, vals(("full", "few", "kept")))
+    alone = st.tuples(st.lists(before, max_size=1), by_hand, st.lists(looks, max_size=1)).map(
+        lambda lists: [*lists[0], lists[1], *lists[2]]
+    )
+    return st.builds(
+        Program,
+        parts=(usual if kinds else st.one_of(usual, usual, usual, alone)).map(without_neighbours),
+        epoch_steps=st.sampled_from([1000, 2, 3, 5]),
+        in_eval=rarely,
+        around=rarely,
+        shared=booleans,
+        on_disk=rarely,
+    )

@@ -1,0 +1,295 @@
+"""What a training program says of itself while it runs: the truth that its trace is held against.
+
+A program of loop_programs.py calls `T`, a Truth, beside what it does: `T.epoch()` where a pass over
+the training data begins, `T.op("forward")` before a forward, and so on. So every fetch, forward,
+backward and optimizer step has a role. loop_check.py compares the roles with the spans.
+
+Where no observer of a process could tell, more than one answer is right:
+
+1.  A validation before the first or after the last step of an epoch lies in it or beside it, where
+    the iterator of the epoch is still alive or there is no loader. So does one between the last
+    step of one epoch and the first of the next.
+2.  A validation between two steps of a loader's epoch is a child of the epoch or of a step.
+3.  Forwards with gradients, in training mode, on tensors or on batches from an iterator that is
+    kept, and never followed by a backward of theirs: a validation, or a part of the step before or
+    after them. To tell, one would have to look into the graph of the next loss. In evaluation mode
+    it is a validation between two steps of an epoch, and may be nothing elsewhere.
+4.  A forward of a trained model without gradients inside a step (the target of a double DQN, the
+    accuracy on the batch just trained with): a part of the step, or a validation in it.
+5.  Collecting (rollouts): a validation, or spans that are in no step; with gradients anywhere.
+6.  Several optimizers without a loader: where in an iteration a step begins; and if the first
+    optimizer steps k times before the second does, whether that is one step or k.
+7.  Updates by hand from a loader: each batch a step, or (as in an accumulation that never came to
+    its step) the whole pass one step.
+8.  A training loader inside the body of another: the passes of either are the epochs.
+9.  The first iteration without a loader inside a scope of the user's: a step, or outside.
+10. Left-over batches without a loader and without an optimizer step at the end: a step or outside.
+11. In which step a batch is fetched that is trained with later; where a look at a batch lies.
+12. Two looks at validation data without anything between them, one of them not a pass over a
+    loader of its own: one validation or two. Likewise where a kept iterator begins anew.
+13. An epoch that is left right after a fetch: that fetch may be a step without anything else.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Op:
+    """A fetch, a forward, a backward or an optimizer step, and where it belongs.
+
+    role: train (in the step `step` of `epoch`), val (in validation `val`), collect (in no step),
+    free (anywhere), maybe (val or anywhere).
+    """
+
+    kind: str
+    role: str
+    section: int = 0
+    epoch: int = 0
+    step: int = 0
+    val: int = 0
+    lead: str = ""  # optimizer steps: which optimizer
+    turn: int = 0  # iteration of the program, for sections without a loader
+
+    def where(self):
+        if self.role == "train":
+            return f"part {self.section} epoch {self.epoch} step {self.step}"
+        return f"validation {self.val}" if self.role in ("val", "maybe") else self.role
+
+
+@dataclass
+class Section:
+    """A loop. `kind`: loader, nested, hand_loader, plain (without a loader), several, scoped."""
+
+    kind: str
+    optional_steps: set = field(default_factory=set)  # epochs that may end in a step of a fetch
+
+
+@dataclass
+class Look:
+    """A stretch of evaluation."""
+
+    number: int
+    role: str  # val or maybe
+    section: int
+    epoch: int
+    outside: bool  # between epochs: certainly in none
+    in_step: bool  # may be a child of a step
+    own_pass: bool  # a pass over a loader of its own
+    by_hint: bool  # only eval() tells
+    inside_sure: bool = False  # steps of the same epoch before and after it: certainly in that one
+
+
+class Truth:
+    def __init__(self, epoch_steps):
+        self.epoch_steps = epoch_steps
+        self.ops, self.sections, self.looks = [], [], []
+        self.skipped = self.marks = 0
+        self.look = None
+        self.other_role = None
+        self.epoch_no = self.step_no = self.turn = 0
+        self.step_done = True
+        self.pending = []
+        self.wrapped = False
+        self.splits = set()  # ops that may begin another validation
+        self.norms = {}  # by optimizer step: what a weight was after it
+
+    # -- levels --
+
+    def section(self, kind):
+        self.sections.append(Section(kind))
+        self.epoch_no, self.step_no, self.turn = -1, -1, -1
+        self.step_done = True
+
+    def epoch(self):
+        self.epoch_no += 1
+        self.step_no = -1
+        self.step_done = True
+
+    def batch(self, ahead=False):
+        """A batch of the loader is there and is going to be trained with."""
+        if self.step_done:
+            self.step_no += 1
+            self.step_done = False
+        self.resolve("free" if ahead else "train")
+
+    def iteration(self, accumulate=1):
+        """The next iteration without a loader. A step is `accumulate` of them."""
+        self.turn += 1
+        self.resolve("free")
+        number = self.turn // accumulate
+        self.epoch_no, self.step_no = divmod(number, self.epoch_steps)
+        self.step_done = False
+
+    def dropped(self):
+        """The loop is left right after a fetch."""
+        self.resolve("free")
+        self.sections[-1].optional_steps.add(self.epoch_no)
+
+    # -- what happens --
+
+    def op(self, kind, role=None, lead=""):
+        role = role or self.other_role or (self.look.role if self.look else "train")
+        self.ops.append(self.placed(Op(kind, role, lead=lead)))
+        if kind == "optimizer_step":
+            self.step_done = True
+        return len(self.ops) - 1
+
+    def placed(self, op):
+        op.section, op.epoch, op.step, op.turn = (
+            len(self.sections) - 1,
+            self.epoch_no,
+            self.step_no,
+            self.turn,
+        )
+        op.val = self.look.number if self.look else -1
+        return op
+
+    def update(self, skip=False, lead="o"):
+        """An optimizer step, which a scaler may skip."""
+        if skip:
+            self.skipped += 1
+            self.step_done = True
+        else:
+            self.op("optimizer_step", lead=lead)
+
+    def weights(self, model):
+        """Behind an update: what the first weight of the model is now."""
+        steps = [
+            n for n in range(len(self.ops) - 1, -1, -1) if self.ops[n].kind == "optimizer_step"
+        ]
+        if steps:
+            self.norms[steps[0]] = model[0].weight.detach().double().norm().item()
+
+    def by_hand(self):
+        self.step_done = True
+
+    def fetch(self):
+        """Inside the fetch of a batch, whoever asked for it."""
+        self.pending.append(self.op("data_load", role="free"))
+
+    def resolve(self, role):
+        for number in self.pending:
+            self.ops[number].role = role
+            self.placed(self.ops[number])
+        self.pending = []
+
+    def peek(self):
+        self.resolve("free")
+
+    def mark(self):
+        self.marks += 1
+
+    # -- evaluation --
+
+    def val(self, place, own_pass, sure, hint):
+        """Evaluation begins. place: in (the loop of an epoch goes on) or between (epochs).
+
+        sure: whoever looks can tell. hint: eval() is called on a model in training mode; that
+        tells it too, between two steps.
+        """
+        self.resolve("free")
+        kind = self.sections[-1].kind if self.sections else "none"
+        in_step = kind in ("loader", "nested", "hand_loader", "several") or not self.step_done
+        self.look = Look(
+            len(self.looks),
+            "val" if sure or hint else "maybe",
+            len(self.sections) - 1,
+            self.epoch_no,
+            outside=place == "between",
+            in_step=in_step and place == "in",
+            own_pass=own_pass,
+            by_hint=hint and not sure,
+        )
+        self.looks.append(self.look)
+
+    def val_batch(self):
+        if self.wrapped:
+            self.splits.update(self.pending)
+        self.wrapped = False
+        self.resolve(self.look.role)
+
+    def end_val(self):
+        self.resolve("free")
+        self.look = None
+
+    def new_pass(self):
+        """A cycled loader begins anew."""
+        self.wrapped = True
+
+    def collect(self, certain=True):
+        self.resolve("free")
+        self.other_role = "collect" if certain else "free"
+
+    def end_collect(self):
+        self.other_role = None
+
+    # -- afterwards --
+
+    def finish(self):
+        """Settles what only the whole program tells."""
+        self.pending = []
+        for look in self.looks:
+            mine = [n for n, op in enumerate(self.ops) if op.val == look.number]
+            steps = [n for n, op in enumerate(self.ops) if self.is_step_of(op, look)]
+            if mine and steps:
+                look.inside_sure = steps[0] < mine[0] and steps[-1] > mine[-1]
+            if look.by_hint and not look.inside_sure:
+                look.role = "maybe"
+                for n in mine:
+                    self.ops[n].role = "maybe" if self.ops[n].role == "val" else self.ops[n].role
+        return self
+
+    @staticmethod
+    def is_step_of(op, look):
+        return op.role == "train" and (op.section, op.epoch) == (look.section, look.epoch)
+
+    # -- the answers that are right, for a loop --
+
+    def answers(self, section):
+        """A list of dicts: op number -> (epoch, step), None for anywhere."""
+        mine = [n for n, op in enumerate(self.ops) if op.section == section and op.role == "train"]
+        said = {n: (self.ops[n].epoch, self.ops[n].step) for n in mine}
+        kind = self.sections[section].kind
+        if kind == "hand_loader":
+            return [said, {n: (epoch, 0) for n, (epoch, _) in said.items()}]
+        if kind == "nested":
+            return [said, one_epoch(said)]
+        if kind == "several":
+            return [said, *self.by_leader(mine)]
+        if kind == "scoped":
+            return [said, self.without_first(mine)]
+        if kind == "left_over":
+            return [said, self.without_rest(mine, said)]
+        return [said]
+
+    def by_leader(self, mine):
+        """Steps that end with those of one optimizer, which steps in every iteration."""
+        turns = len({self.ops[n].turn for n in mine})
+        leads = [self.ops[n].lead for n in mine if self.ops[n].kind == "optimizer_step"]
+        for lead in dict.fromkeys(leads):
+            total = leads.count(lead)
+            if total >= turns:
+                yield self.cut_after(mine, lead, total)
+
+    def cut_after(self, mine, lead, total):
+        answer, done = {}, 0
+        for n in mine:
+            answer[n] = divmod(min(done, total - 1), self.epoch_steps)
+            done += self.ops[n].kind == "optimizer_step" and self.ops[n].lead == lead
+        return answer
+
+    def without_first(self, mine):
+        return {
+            n: divmod(self.ops[n].turn - 1, self.epoch_steps) if self.ops[n].turn else None
+            for n in mine
+        }
+
+    def without_rest(self, mine, said):
+        last = max(n for n in mine if self.ops[n].kind == "optimizer_step")
+        return {n: said[n] if n <= last else None for n in mine}
+
+
+def one_epoch(said):
+    """The same steps, numbered through."""
+    steps = {place: number for number, place in enumerate(dict.fromkeys(said.values()))}
+    return {n: (0, steps[place]) for n, place in said.items()}
