@@ -199,7 +199,7 @@ void remember(const record::Lane& stack, PyObject* module, bool training) {
   LastModels& last = last_models(stack);
   last.any.set(module);
   if (training) last.training.set(module);
-  if (training && snapshots_wanted()) note_model(module);
+  if (snapshots_wanted()) note_model(module, training);
   view.last = &last;
   view.trains = training;
   view.last_stack = &stack;
@@ -304,6 +304,7 @@ SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::si
     with_training(
         [&](Training& training, Here here) { training.end(here, scope, result == nullptr); });
   }
+  note_backward();
   return result;
 }
 

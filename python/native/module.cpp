@@ -3,6 +3,7 @@
 #include "engine/session/engine.h"
 #include "engine/spool/encode.h"
 #include "python/native/boundaries.h"
+#include "python/native/farewell.h"
 #include "python/native/hooks.h"
 #include "python/native/python.h"
 
@@ -13,7 +14,8 @@ NB_MODULE(_core, module) {
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
-      !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_boundaries(raw))
+      !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_boundaries(raw) ||
+      !add_seen(raw) || !add_farewell(raw))
     throw nanobind::python_error();
   add_session(module);
   add_snapshots(module);
