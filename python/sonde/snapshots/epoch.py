@@ -19,18 +19,18 @@ PART = 200  # of the time, for the others
 class Taken:
     """Gradients that one optimizer was about to use, measured; the newest of its epoch."""
 
-    __slots__ = ("_likely", "captured", "names", "number", "optimizer")
+    __slots__ = ("captured", "likely", "names", "number", "optimizer")
 
     def __init__(self, optimizer: int, number: int, captured: _core.Captured, likely: bool) -> None:
         self.optimizer = optimizer  # its id(), compared only
         self.number = number
         self.captured = captured
         self.names = set(captured.names)
-        self._likely = likely  # was the step expected to be the last?
+        self.likely = likely  # was the step expected to be the last?
 
     def is_last(self, steps: dict[int, int]) -> bool:
         """That was perhaps a guess. ``steps``: how many each optimizer took, as far as is known."""
-        return steps.get(self.optimizer, self.number if self._likely else 0) == self.number
+        return steps.get(self.optimizer, self.number if self.likely else 0) == self.number
 
 
 class Gone:

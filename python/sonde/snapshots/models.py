@@ -34,11 +34,11 @@ class Models:
 
     __slots__ = (
         "_ended",
+        "_forever",
         "_found",
         "_led",
         "_left_out",
         "_names",
-        "_numbers",
         "_watched",
         "several",
     )
@@ -50,8 +50,8 @@ class Models:
         # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
         self._ended: dict[int, list[Entry]] = {}
         self._found: list[Entry] = []  # those that were found to be trained
-        self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
-        self._numbers: dict[str, int] = {}  # the last one given to models of that name
+        self._names: dict[str, Reference] = {}  # whose they are
+        self._forever: set[str] = set()  # those that nobody else gets
         self._left_out: list[Reference] = []
         self.several = False  # from then on names have prefixes
 
@@ -94,10 +94,10 @@ class Models:
             entry.captured = True
         self._ended.pop(stack, None)
 
-    def told(self, stack: int) -> list[tuple[str, Any]]:
+    def told(self, stack: int) -> list[tuple[str, Any]] | None:
         """The watched and the led: prefix of the tensors' names, and the model.
 
-        A single one has its names as they are.
+        A single one has its names as they are. None: there are none of either.
         """
         entries = list(self._watched)
         led = self._led.get(stack, [])[-1:] or self._ended.get(stack, [])
@@ -106,7 +106,7 @@ class Models:
                 entries.append(entry)
         found = [(entry.name, model) for entry in entries if (model := entry.model()) is not None]
         self.several = self.several or len(found) > 1
-        return self._prefixed(found)
+        return self._prefixed(found) if found else None
 
     def named(self, models: list[Any]) -> list[tuple[str, Any]]:
         """The same for models that were found. One keeps its name for as long as it lives."""
@@ -122,7 +122,7 @@ class Models:
         for known, other in self._names.items():
             if other() is owner and known.startswith(name):
                 return known
-        return self._unique(owner, name)
+        return self._unique(owner, name, forever=False)
 
     def has_left_out(self) -> bool:
         return bool(self._left_out)
@@ -141,7 +141,7 @@ class Models:
         for entry in self._found:
             if entry.model() is model:
                 return entry
-        entry = Entry(model, self._unique(model, type(model).__name__))
+        entry = Entry(model, self._unique(model, type(model).__name__, forever=False))
         self._found.append(entry)
         return entry
 
@@ -151,13 +151,17 @@ class Models:
         parts = {id(part) for model in models for part in getattr(model, "modules", tuple)()}
         return bool(models) and any(id(other) not in parts for other in others)
 
-    def _unique(self, model: object, name: str) -> str:
-        unique, number = name, self._numbers.get(name, 0)
-        while unique in self._names:
+    def _unique(self, model: object, name: str, forever: bool = True) -> str:
+        """``forever``: it is not given to another when this model is gone."""
+        unique, number = name, 0
+        while (other := self._names.get(unique)) is not None:
+            if other() is None and unique not in self._forever:
+                break
             number += 1
             unique = f"{name}_{number}"
-        self._numbers[name] = number
         self._names[unique] = refer(model)
+        if forever:
+            self._forever.add(unique)
         return unique
 
 

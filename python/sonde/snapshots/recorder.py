@@ -192,8 +192,11 @@ class Recorder:
         gone: list[Gone],
         common: dict[str, Any],
     ) -> list[tuple[_core.Captured, dict[str, Any]]]:
-        """Of each parameter one: of the last step, else what is left, else of an earlier step."""
-        last = [each for each in epoch.taken if each.is_last(steps)]
+        """Of each parameter one: of the last step, else what is left, else of an earlier step.
+
+        What is left is newer than any but the last, and may be of a step that was skipped.
+        """
+        last = [each for each in epoch.taken if each.likely and each.is_last(steps)]
         earlier = [each for each in epoch.taken if each not in last]
         skip = set().union(*(each.names for each in last))
         rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
@@ -214,10 +217,9 @@ class Recorder:
         found: list[tuple[_core.Captured, dict[str, Any]]] = []
         for taken in epoch.taken:
             attrs = common | {"taken": "optimizer_step", "optimizer_step": taken.number}
-            if taken in last:
+            if taken in last or names.isdisjoint(taken.names):
+                attrs |= {} if taken.is_last(steps) else {"last": False}
                 found.append((taken.captured, attrs))
-            elif names.isdisjoint(taken.names):
-                found.append((taken.captured, attrs | {"last": False}))
         return found + [(each, common | {"taken": "epoch_end"}) for each in left]
 
     def _capture_gradients(
@@ -272,7 +274,7 @@ class Recorder:
         """Prefix of the names, and a module or its pairs of name and tensor."""
         models = self.models.told(stack)
         loose: list[Loose] = []
-        if not models:
+        if models is None:
             models, loose = self._trained(epoch, optimizers)
         if epoch.several != self.models.several:
             epoch.several = self.models.several
