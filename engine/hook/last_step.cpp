@@ -52,7 +52,7 @@ bool LastStep::look_at(Place& place, bool final) noexcept {
 
 bool LastStep::wants_sample(Place& place) noexcept {
   const bool first = place.sampled == 0;
-  if (first && (!place.is_new || new_measured_ < kMostNew)) return true;
+  if (first && (!place.is_new || new_measured_ < kMostNew + g_serials.size())) return true;
   const std::uint64_t since = first ? any_ns_ : place.sampled_ns;
   const std::uint64_t pause = kPart * (first ? any_cost_ns_ : place.cost_ns * places_.size());
   const std::uint64_t passed = base::monotonic_ns() - since;
