@@ -67,7 +67,11 @@ PyObject* model_is_known(PyObject*, PyObject*) {
 
 PyObject* seen_optimizers(PyObject*, PyObject*) { return g_optimizers.alive(); }
 
+PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
+
 PyMethodDef g_functions[] = {
+    {"living_modules", all_modules, METH_NOARGS,
+     "living_modules()\n--\n\nEvery torch module of the process."},
     {"model_is_known", model_is_known, METH_NOARGS,
      "model_is_known()\n--\n\nThere is something to take snapshots of."},
     {"seen_models", seen_models, METH_NOARGS,

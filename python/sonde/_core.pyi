@@ -309,6 +309,9 @@ def seen_models() -> list[tuple[Any, bool, bool]]:
 def seen_optimizers() -> list[Any]:
     """The optimizers that are known and alive."""
 
+def living_modules() -> list[Any]:
+    """Every torch module of the process. Takes some milliseconds."""
+
 def expect_farewell(optimizer: Any) -> bool:
     """on_gone is told when this optimizer dies. False: it cannot be."""
 

@@ -181,6 +181,57 @@ def test_a_wrapper_that_was_called_counts_before_what_it_wraps(spool_dir):
     assert names(spool_dir) == [NAMES, [f"net.{name}" for name in NAMES]]
 
 
+# -- a model that is never called itself --
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor, self.critic = make_model(), nn.Linear(4, 1)
+        self.log_std = nn.Parameter(torch.zeros(1))
+
+    def loss(self, x):
+        return self.actor(x) * self.log_std.exp() + self.critic(x)
+
+
+AGENT = ["log_std", *(f"actor.{name}" for name in NAMES), "critic.weight", "critic.bias"]
+
+
+def test_parts_that_are_called_one_by_one(spool_dir):
+    agent = Agent()
+    epoch_of(sgd(agent), agent.loss)
+    (epoch,) = records(spool_dir)
+    assert weights(epoch) == AGENT
+    assert list(gradients(epoch)) == [f"{name}.grad" for name in AGENT]
+
+
+def test_the_innermost_that_has_them_all(spool_dir):
+    class World(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.agent, self.other = Agent(), nn.Linear(2, 2)
+
+    world = World()
+    epoch_of(sgd(world.agent), world.agent.loss)
+    assert names(spool_dir) == [AGENT]
+
+
+def test_parts_with_an_optimizer_each_are_models(spool_dir):
+    agent = Agent()
+    optimizers = [sgd(agent.actor), sgd(agent.critic)]
+    for x, _ in make_loader(2):
+        step(optimizers[0], agent.actor(x))
+        step(optimizers[1], agent.critic(x))
+    (found,) = names(spool_dir)
+    assert set(found) == {*(f"Sequential.{n}" for n in NAMES), "Linear.weight", "Linear.bias"}
+
+
+def test_forward_without_a_call(spool_dir):
+    model = make_model()
+    epoch_of(sgd(model), model.forward)
+    assert names(spool_dir) == [NAMES]
+
+
 # -- what lies in no module --
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic_ns
 
 from sonde import _core, log
 from sonde.snapshots.epoch import Epoch, Gone, Taken
 from sonde.snapshots.farewell import Farewells
 from sonde.snapshots.models import Models, has_offloaded, tensors_of, unwrapped
 from sonde.snapshots.optimizers import is_skipped, parameters_of, pieces
+from sonde.snapshots.parents import Parents
 from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
 TYPE_CHECKING = False
@@ -37,6 +39,7 @@ class Recorder:
         "_farewells",
         "_mode",
         "_open",
+        "_parents",
         "_rate",
         "_run",
         "_said",
@@ -57,6 +60,7 @@ class Recorder:
         self._why = NO_EPOCH  # if it has not
         self._said = False
         self._farewells = Farewells()
+        self._parents = Parents()
         self._open: dict[int, Epoch] = {}  # by sequence of the span
         self._drawn: dict[int | None, int] = {}  # how many epochs of that number there were
 
@@ -258,8 +262,6 @@ class Recorder:
 
     def _capture_gone(self, sequence: int, pairs: Pairs) -> None:
         """What an optimizer or a model had that has just died, for the epoch that is open."""
-        from time import monotonic_ns
-
         epoch, begin = self._open.get(sequence), monotonic_ns()
         if epoch is None or not pairs or not epoch.takes_gone(begin) or _graph_is_captured():
             return
@@ -290,7 +292,7 @@ class Recorder:
         self, epoch: Epoch, optimizers: list[Any]
     ) -> tuple[list[tuple[str, Any]], list[Loose]]:
         seen = seen_modules(self._leave_out, self.models.is_left_out)
-        found, loose = trained_by(optimizers, seen)
+        found, loose = trained_by(optimizers, seen, self._parents)
         models = epoch.models(found)
         if not models and not loose and not epoch.gone:
             models = epoch.models(trained_by_hand(seen))

@@ -3,6 +3,7 @@
 | owned by an optimizer | captured |
 |---|---|
 | a parameter of a module that was called | the outermost such module, whole, under its names |
+| parameters of several, or of none, that are parts of one | that one |
 | any other | the parameter, in a namespace of the optimizer's class |
 
 A module that was called by itself and is also a part of another is no model of its own; nor is one
@@ -20,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
+
+    from sonde.snapshots.parents import Parents
 
     Loose = tuple[Any, list[tuple[str, Any]]]  # an optimizer and its pairs of name and tensor
 
@@ -59,11 +62,16 @@ def seen_modules(
     return list(found.values())
 
 
-def trained_by(optimizers: Iterable[Any], seen: list[Module]) -> tuple[list[Any], list[Loose]]:
+def trained_by(
+    optimizers: Iterable[Any], seen: list[Module], parents: Parents
+) -> tuple[list[Any], list[Loose]]:
     """The models that these optimizers train, and what else they own."""
     optimizers = list(optimizers)
-    owned = {id(each) for optimizer in optimizers for each in parameters_of(optimizer)}
-    holders = outermost([module for module in seen if not owned.isdisjoint(module.ids)])
+    holders: list[Module] = []
+    for optimizer in optimizers:
+        owned = {id(each) for each in parameters_of(optimizer)}
+        holders += [each for each in _holders(owned, seen, parents) if each not in holders]
+    holders = outermost(holders)
     held = set().union(*(module.ids for module in holders))
     loose: list[Loose] = []
     for optimizer in optimizers:
@@ -79,6 +87,18 @@ def trained_by(optimizers: Iterable[Any], seen: list[Module]) -> tuple[list[Any]
         # The optimizer may have copies of its own, as in mixed precision by hand.
         holders = outermost([module for module in seen if module.gradients])
     return [module.model for module in holders], loose
+
+
+def _holders(owned: set[int], seen: list[Module], parents: Parents) -> list[Module]:
+    found = outermost([module for module in seen if not owned.isdisjoint(module.ids)])
+    if not owned or (len(found) == 1 and owned <= found[0].ids):
+        return found
+    whole = parents.holding(owned)
+    if whole is None:
+        return found
+    whole = unwrapped(whole)
+    ids = {address for _, address in _core.parameter_ids(tensors_of(whole))}
+    return [Module(whole, ids, trained=True, gradients=True)]
 
 
 def trained_by_hand(seen: list[Module]) -> list[Any]:
