@@ -30,15 +30,21 @@ void LastStep::gone(const void* optimizer) noexcept {
 }
 
 LastStep::Place& LastStep::find(const void* optimizer) noexcept {
+  std::swap(latest_, earlier_);
+  if (is_it(latest_, optimizer)) [[likely]]
+    return *latest_;
+  Place& place = places_[optimizer];
+  latest_ = &place;
+  if (place.deaths != g_deaths || place.serial == 0) identify(place, optimizer);
+  return place;
+}
+
+void LastStep::identify(Place& place, const void* optimizer) noexcept {
   const auto [known, met] = g_serials.try_emplace(optimizer, g_last_serial + 1);
   if (met) ++g_last_serial;
-  const std::uint64_t serial = known->second;
-  Place& place = places_[optimizer];
-  if (place.serial != serial) place = {.optimizer = optimizer, .serial = serial};
-  latest_ = &place;
-  deaths_ = g_deaths;
+  if (place.serial != known->second) place = {.optimizer = optimizer, .serial = known->second};
+  place.deaths = g_deaths;
   if (met && g_met != nullptr) g_met(optimizer);
-  return place;
 }
 
 // Called at few steps only: where one is expected to be the last, and where the clock is asked.
@@ -90,7 +96,7 @@ void LastStep::measure_again() noexcept {
 }
 
 void LastStep::end_epoch() noexcept {
-  latest_ = nullptr;
+  latest_ = earlier_ = nullptr;
   new_measured_ = 0;
   std::erase_if(places_, [](const auto& each) { return each.second.steps == 0; });
   for (auto& [optimizer, place] : places_) {

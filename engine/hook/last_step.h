@@ -15,9 +15,7 @@ class LastStep {
  public:
   // To be asked once for every step, before it is taken. `final`: the epoch's last batch is there.
   bool is_due(const void* optimizer, bool final) noexcept {
-    Place& place = latest_ != nullptr && latest_->optimizer == optimizer && deaths_ == g_deaths
-                       ? *latest_
-                       : find(optimizer);
+    Place& place = is_it(latest_, optimizer) ? *latest_ : find(optimizer);
     if (++place.steps < place.look && !final) [[likely]]
       return false;
     return look_at(place, final);
@@ -52,6 +50,7 @@ class LastStep {
   struct Place {
     const void* optimizer = nullptr;  // only compared
     std::uint64_t serial = 0;         // of the optimizer: addresses are used again
+    std::uint64_t deaths = 0;         // when it was last known to be that one
     std::uint64_t steps = 0;          // in this epoch
     std::uint64_t look = 1;           // the step at which there is something to decide
     std::uint64_t expected = 0;       // in the epoch before; 0: not known
@@ -63,17 +62,20 @@ class LastStep {
     bool likely_last = false;
     bool is_new = true;  // in this epoch
   };
+  static bool is_it(const Place* place, const void* optimizer) noexcept {
+    return place != nullptr && place->optimizer == optimizer && place->deaths == g_deaths;
+  }
   Place& find(const void* optimizer) noexcept;
+  void identify(Place& place, const void* optimizer) noexcept;
   bool look_at(Place& place, bool final) noexcept;
   bool wants_sample(Place& place) noexcept;
 
   static std::uint64_t g_deaths;
 
   std::unordered_map<const void*, Place> places_;
-  Place* latest_ = nullptr;
-  std::uint64_t deaths_ = 0;                    // g_deaths, when latest_ was found
-  std::uint64_t new_measured_ = 0;              // of the optimizers that are new in this epoch
-  std::uint64_t any_ns_ = 0, any_cost_ns_ = 0;  // when one was measured last, and what it took
+  Place *latest_ = nullptr, *earlier_ = nullptr;  // two optimizers often take turns
+  std::uint64_t new_measured_ = 0;                // of the optimizers that are new in this epoch
+  std::uint64_t any_ns_ = 0, any_cost_ns_ = 0;    // when one was measured last, and what it took
 };
 
 }  // namespace sonde::hook

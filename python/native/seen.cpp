@@ -21,7 +21,8 @@ namespace {
 
 WeakList g_models, g_optimizers;
 bool g_models_known = false;
-std::uint64_t g_pause = 1;  // backwards until gradients are looked for again
+std::uint64_t g_version = 0;  // another one whenever something was added
+std::uint64_t g_pause = 1;    // backwards until gradients are looked for again
 PyObject* g_on_trained = nullptr;
 
 bool has_gradients(PyObject* module) {
@@ -67,9 +68,13 @@ PyObject* model_is_known(PyObject*, PyObject*) {
 
 PyObject* seen_optimizers(PyObject*, PyObject*) { return g_optimizers.alive(); }
 
+PyObject* seen_version(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(g_version); }
+
 PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
 
 PyMethodDef g_functions[] = {
+    {"seen_version", seen_version, METH_NOARGS,
+     "seen_version()\n--\n\nAnother number whenever another model or optimizer is known."},
     {"living_modules", all_modules, METH_NOARGS,
      "living_modules()\n--\n\nEvery torch module of the process."},
     {"model_is_known", model_is_known, METH_NOARGS,
@@ -104,11 +109,11 @@ void detail::look_for_gradients() noexcept {
 
 void note_model(PyObject* module, bool training) noexcept {
   g_models_known = true;
-  const std::size_t before = g_models.size();
   WeakList::Entry* entry = g_models.note(module);
   if (entry == nullptr) return;
   entry->trained = entry->trained || training;
-  if (g_models.size() == before) return;
+  if (!std::exchange(entry->fresh, false)) return;
+  ++g_version;
   g_pause = 1;
   detail::g_look_at = detail::g_backwards + 1;
 }
@@ -119,6 +124,7 @@ void note_known_optimizer(PyObject* optimizer) noexcept {
   const Ref gone(address ? PyCFunction_New(&g_forget, address.get()) : nullptr);
   if (!gone) return PyErr_Clear();
   g_optimizers.note(optimizer, gone.get());
+  ++g_version;
 }
 
 bool models_known() noexcept { return g_models_known; }

@@ -14,6 +14,7 @@ class WeakList {
  public:
   struct Entry {
     PyObject* reference = nullptr;
+    bool fresh = true;       // until whoever noted it sets it to false
     bool trained = false;    // models: has run in training mode
     bool gradients = false;  // models: has had a gradient
   };

@@ -309,6 +309,9 @@ def seen_models() -> list[tuple[Any, bool, bool]]:
 def seen_optimizers() -> list[Any]:
     """The optimizers that are known and alive."""
 
+def seen_version() -> int:
+    """Another number whenever another model or optimizer is known."""
+
 def living_modules() -> list[Any]:
     """Every torch module of the process. Takes some milliseconds."""
 

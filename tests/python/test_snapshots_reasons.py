@@ -40,8 +40,14 @@ def test_nothing_was_trained_and_nothing_is_said(spool_dir, caplog):
     assert said(caplog) == []
 
 
-def test_no_epoch_has_ended(spool_dir, caplog):
+def test_a_model_is_only_used_and_nothing_is_said(spool_dir, caplog):
     make_model()(torch.ones(1, 4))
+    assert records(spool_dir) == []
+    assert said(caplog) == []
+
+
+def test_no_epoch_has_ended(spool_dir, caplog):
+    make_model()(torch.ones(1, 4)).backward()
     assert "no epoch has ended" in snapshots.reason()
     assert records(spool_dir) == []
     (line,) = said(caplog)

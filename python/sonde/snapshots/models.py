@@ -110,12 +110,11 @@ class Models:
 
     def named(self, models: list[Any]) -> list[tuple[str, Any]]:
         """The same for models that were found. One keeps its name for as long as it lives."""
-        self._found = [entry for entry in self._found if entry.model() is not None]
-        entries = [self._entry(model) for model in models]
-        self.several = self.several or len(models) > 1 or self._has_others(models)
-        return self._prefixed(
-            [(entry.name, model) for entry, model in zip(entries, models, strict=True)]
-        )
+        found = [(self._entry(model).name, model) for model in models]
+        if not self.several:
+            self._found = [entry for entry in self._found if entry.model() is not None]
+            self.several = len(models) > 1 or self._has_others(models)
+        return self._prefixed(found)
 
     def space(self, name: str, owner: object) -> str:
         """A namespace of that name, or a number behind it: its own for as long as it lives."""
@@ -147,9 +146,10 @@ class Models:
 
     def _has_others(self, models: list[Any]) -> bool:
         """Was another one found before, that lives and is no part of these?"""
-        others = [entry.model() for entry in self._found]
+        if len(self._found) <= len(models):
+            return False
         parts = {id(part) for model in models for part in getattr(model, "modules", tuple)()}
-        return bool(models) and any(id(other) not in parts for other in others)
+        return bool(models) and any(id(entry.model()) not in parts for entry in self._found)
 
     def _unique(self, model: object, name: str, forever: bool = True) -> str:
         """``forever``: it is not given to another when this model is gone."""

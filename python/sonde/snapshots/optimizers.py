@@ -19,6 +19,14 @@ def parameters_of(optimizer: Any) -> list[Any]:
     return [getattr(variable, "value", variable) for variable in variables]
 
 
+def owned_count(optimizer: Any) -> int:
+    """How many parameters it owns; it may be given more."""
+    groups = getattr(optimizer, "param_groups", None)
+    return (
+        len(parameters_of(optimizer)) if groups is None else sum(len(g["params"]) for g in groups)
+    )
+
+
 def own_names(optimizer: Any) -> list[str]:
     """What it calls its parameters: names that it was given, else numbers."""
     names: list[str] = []
@@ -36,8 +44,10 @@ def pieces(optimizer: Any) -> list[list[Any]]:
     Of what two have only the newer capture counts, and captures are dropped as a whole.
     """
     parameters = parameters_of(optimizer)
-    holders = {id(parameter): 0 for parameter in parameters}
     others = [other for other in _core.seen_optimizers() if other is not optimizer]
+    if not others:
+        return [parameters]
+    holders = {id(parameter): 0 for parameter in parameters}
     for number, other in enumerate(others):
         for parameter in parameters_of(other):
             if id(parameter) in holders:

@@ -8,8 +8,8 @@ from time import monotonic_ns
 from sonde import _core, log
 from sonde.snapshots.epoch import Epoch, Gone, Taken
 from sonde.snapshots.farewell import Farewells
-from sonde.snapshots.models import Models, has_offloaded, tensors_of, unwrapped
-from sonde.snapshots.optimizers import is_skipped, parameters_of, pieces
+from sonde.snapshots.models import Models, has_offloaded, refer, tensors_of, unwrapped
+from sonde.snapshots.optimizers import is_skipped, owned_count, parameters_of, pieces
 from sonde.snapshots.parents import Parents
 from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sonde.snapshots.fallback import Numbers
     from sonde.snapshots.farewell import ByHand, Pairs
+    from sonde.snapshots.models import Reference
     from sonde.snapshots.tensors import Resolved
     from sonde.snapshots.trained import Loose
 
@@ -37,6 +38,7 @@ class Recorder:
         "_drawn",
         "_failed",
         "_farewells",
+        "_last_found",
         "_mode",
         "_open",
         "_parents",
@@ -45,6 +47,7 @@ class Recorder:
         "_said",
         "_submitted",
         "_threads",
+        "_trains",
         "_why",
         "models",
     )
@@ -59,8 +62,10 @@ class Recorder:
         self._submitted = False  # has an epoch had its snapshot?
         self._why = NO_EPOCH  # if it has not
         self._said = False
+        self._trains = False  # has a model had gradients?
         self._farewells = Farewells()
         self._parents = Parents()
+        self._last_found: tuple[object, list[Reference]] = None, []
         self._open: dict[int, Epoch] = {}  # by sequence of the span
         self._drawn: dict[int | None, int] = {}  # how many epochs of that number there were
 
@@ -92,6 +97,7 @@ class Recorder:
         self._safely(self._capture_gradients, optimizer, number, sequence, index, stack, last)
 
     def model_is_trained(self, model: Any) -> None:
+        self._trains = True
         self._safely(self._farewells.expect_model, model, self._model_gone)
 
     def optimizer_gone(self, optimizer: int, groups: Any) -> None:
@@ -120,11 +126,10 @@ class Recorder:
     def _say_why(self) -> None:
         if self._said or (reason := self.reason()) is None or self._failed:
             return
-        trains = bool(_core.seen_optimizers() or _core.seen_models())
-        if reason is NO_EPOCH and not trains:
+        if reason is NO_EPOCH and not self._trains:
             return
         self._said = True
-        say = log.warn if trains else log.info
+        say = log.warn if self._trains else log.info
         say("cirron.profiler", f"no snapshots: {reason}")
 
     def _safely(self, work: Any, *args: Any) -> None:
@@ -229,7 +234,9 @@ class Recorder:
     def _capture_gradients(
         self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int, last: bool
     ) -> None:
-        if not parameters_of(optimizer):
+        # A trainer of Keras keeps the gradients to the end of the epoch.
+        is_torchs = hasattr(optimizer, "param_groups")
+        if not parameters_of(optimizer) or not (is_torchs or self.models.told(stack) is None):
             return
         epoch = self._epoch(sequence, index)
         stepped = [other for other in _core.seen_optimizers() if id(other) in epoch.optimizers]
@@ -291,12 +298,23 @@ class Recorder:
     def _trained(
         self, epoch: Epoch, optimizers: list[Any]
     ) -> tuple[list[tuple[str, Any]], list[Loose]]:
-        seen = seen_modules(self._leave_out, self.models.is_left_out)
-        found, loose = trained_by(optimizers, seen, self._parents)
-        models = epoch.models(found)
-        if not models and not loose and not epoch.gone:
-            models = epoch.models(trained_by_hand(seen))
-        return self.models.named(models), loose
+        key = (_core.seen_version(), *((id(each), owned_count(each)) for each in optimizers))
+        found, loose = self._known(key), []
+        if found is None:
+            seen = seen_modules(self._leave_out, self.models.is_left_out)
+            found, loose = trained_by(optimizers, seen, self._parents)
+            if not found and not loose and not epoch.models([]) and not epoch.gone:
+                found = trained_by_hand(seen)
+            elif found and not loose:
+                self._last_found = key, [refer(model) for model in found]
+        return self.models.named(epoch.models(found)), loose
+
+    def _known(self, key: object) -> list[Any] | None:
+        """What was found the last time, if nothing has changed since."""
+        if self._last_found[0] != key:
+            return None
+        models = [model() for model in self._last_found[1]]
+        return None if any(model is None for model in models) else models
 
     def _leave_out(self, model: Any, error: Exception) -> None:
         self.models.leave_out(model)
