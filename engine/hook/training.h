@@ -108,8 +108,8 @@ class Training {
   void step_over() noexcept { done_ = true; }
 
   // -- the last step of an epoch --
-  // Is the step that this optimizer (only compared) is about to take likely to be the epoch's last?
-  // To be asked once, before begin_optimizer.
+  // Are the gradients of the step that this optimizer (only compared) is about to take to be
+  // measured? It may be the epoch's last. To be asked once, before begin_optimizer.
   SONDE_HOT bool is_last_step(const void* optimizer) noexcept {
     if (optimizing()) return false;  // a part of another one's
     return last_step_.is_due(optimizer, in_final());
@@ -121,6 +121,7 @@ class Training {
   }
   // How many each optimizer has taken in this epoch.
   const LastStep& steps() const noexcept { return last_step_; }
+  LastStep& steps() noexcept { return last_step_; }
   // A turn of ci.batches begins. `last`: there is none after it.
   void begin_turn(std::int64_t index, bool last) noexcept {
     step_index_ = index;

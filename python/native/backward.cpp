@@ -5,6 +5,7 @@
 #include "python/native/exceptions.h"
 #include "python/native/hooks.h"
 #include "python/native/modules.h"
+#include "python/native/seen.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -39,6 +40,7 @@ SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::si
       training.end_backward(here, scope, result == nullptr, error);
     });
   }
+  note_backward();
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/hook/level.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
+#include "python/native/callbacks.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -37,58 +38,12 @@ struct EpochEnd {
 };
 std::vector<EpochEnd> g_due;
 
+// What the device is estimated to work for the gradients that are being measured.
+std::uint64_t g_device_ns = 0;
+
 // The epochs that were told last: one that a trainer has announced is not told again at its end.
 std::array<std::uint64_t, 16> g_told;
 std::size_t g_told_at = 0;
-
-// The models that ran in training mode; weak references.
-constexpr std::size_t kMostModels = 16;
-std::vector<PyObject*> g_models;
-// The optimizers that have stepped; weak references.
-constexpr std::size_t kMostOptimizers = 64;
-std::vector<PyObject*> g_optimizers;
-
-// Takes note of an object without keeping it alive.
-void note_weakly(std::vector<PyObject*>& all, std::size_t most, PyObject* object) noexcept {
-  std::size_t dead = all.size();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    PyObject* other = PyWeakref_GetObject(all[i]);
-    if (other == object) return;
-    if (other == Py_None) dead = i;
-  }
-  if (dead == all.size() && dead == most) return;
-  const KeepError keep;
-  PyObject* reference = PyWeakref_NewRef(object, nullptr);
-  if (reference == nullptr) return PyErr_Clear();
-  if (dead == all.size()) {
-    all.push_back(reference);
-  } else {
-    Py_DECREF(std::exchange(all[dead], reference));
-  }
-}
-
-PyObject* alive(const std::vector<PyObject*>& all) {
-  Ref list(PyList_New(0));
-  for (std::size_t i = 0; list && i < all.size(); ++i) {
-    PyObject* object = PyWeakref_GetObject(all[i]);
-    if (object != nullptr && object != Py_None && PyList_Append(list.get(), object) != 0)
-      return nullptr;
-  }
-  return list.release();
-}
-
-void forget_all(std::vector<PyObject*>& all) {
-  for (PyObject* reference : all) Py_DECREF(reference);
-  all.clear();
-}
-
-void note_optimizer(const void* optimizer) noexcept {
-  // Called in the middle of a step: no finalizer may come in between.
-  const bool collecting = PyGC_Disable() != 0;
-  note_weakly(g_optimizers, kMostOptimizers,
-              const_cast<PyObject*>(static_cast<const PyObject*>(optimizer)));
-  if (collecting) PyGC_Enable();
-}
 
 // Of a thread or task. Unlike the number of a thread it is never given to another.
 std::uint64_t stack_token(const record::Lane& stack) {
@@ -113,31 +68,6 @@ std::int64_t current_step() {
   return stack != nullptr ? Training::of({*thread, *stack}).step_index() : -1;
 }
 
-int raise_now(void* exception) {
-  const Ref value(static_cast<PyObject*>(exception));
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.get())), value.get());
-  return -1;
-}
-
-// Ctrl-C and what signal handlers of the program raise hit whatever Python code runs just then. If
-// that is ours the program hears of it all the same, as soon as it runs again.
-void pass_on() {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  if (value != nullptr && Py_AddPendingCall(raise_now, value) != 0) Py_DECREF(value);
-}
-
-// The callbacks see to what goes wrong in them.
-template <typename... Args>
-void call(PyObject* callback, const char* format, Args... args) {
-  const Ref held(Py_NewRef(callback));  // it may take itself away
-  const Ref done(PyObject_CallFunction(held.get(), format, args...));
-  if (!done) pass_on();
-}
-
 // By id() of the optimizer.
 Ref steps_by_optimizer(const EpochEnd& epoch) {
   Ref steps(PyDict_New());
@@ -151,7 +81,7 @@ Ref steps_by_optimizer(const EpochEnd& epoch) {
 }
 
 // Without any model there is nothing to take; that is told once, and then not asked any more.
-bool g_models_known = false, g_none_told = false;
+bool g_none_told = false;
 
 void tell(const EpochEnd& epoch) {
   g_none_told = true;
@@ -190,27 +120,25 @@ EpochEnd innermost_epoch(const record::Lane& stack) {
   return {};
 }
 
-// watch_epochs(on_epoch, on_gradients): both None, and nobody is told anything.
+// watch_epochs(on_epoch, on_gradients, on_trained, on_gone): all None, and nobody is told anything.
 PyObject* watch_epochs(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "watch_epochs(on_epoch, on_gradients)");
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "watch_epochs(on_epoch, on_gradients, on_trained, on_gone)");
     return nullptr;
   }
   const bool wanted = args[0] != Py_None;
   const Ref old_epoch(g_on_epoch), old_gradients(g_on_gradients);
   g_on_epoch = wanted ? Py_NewRef(args[0]) : nullptr;
-  g_on_gradients = wanted && args[1] != Py_None ? Py_NewRef(args[1]) : nullptr;
+  g_on_gradients = wanted ? Py_NewRef(args[1]) : nullptr;
   detail::g_snapshots_wanted = wanted;
   ++detail::g_snapshot_round;
   detail::g_epoch_name = wanted ? record::intern("epoch") : detail::kNoName;
   Training::on_epoch_end(wanted ? note_epoch_end : nullptr);
-  hook::LastStep::on_met(wanted ? note_optimizer : nullptr);
-  g_models_known = g_none_told = false;
+  watch_seen(wanted ? args[2] : nullptr, wanted ? args[3] : nullptr);
+  g_none_told = false;
   g_due.clear();
   detail::g_epoch_ends_due = false;
   g_told.fill(0);
-  forget_all(g_models);
-  forget_all(g_optimizers);
   Py_RETURN_NONE;
 }
 
@@ -274,14 +202,22 @@ PyObject* batch_is_last(PyObject*, PyObject* last) {
   Py_RETURN_NONE;
 }
 
-PyObject* seen_models(PyObject*, PyObject*) { return alive(g_models); }
-
-PyObject* model_is_known(PyObject*, PyObject*) {
-  g_models_known = true;
+// measure_again(): what was measured of this stack's epoch is worth nothing.
+PyObject* measure_again(PyObject*, PyObject*) {
+  with_training([](Training& training, Here) { training.steps().measure_again(); });
   Py_RETURN_NONE;
 }
 
-PyObject* seen_optimizers(PyObject*, PyObject*) { return alive(g_optimizers); }
+// open_epoch(): (sequence, index or None) of the innermost on this stack, or None.
+PyObject* open_epoch(PyObject*, PyObject*) {
+  record::ThreadState* thread = record::this_thread();
+  const record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  const EpochEnd epoch = stack != nullptr ? innermost_epoch(*stack) : EpochEnd{};
+  if (epoch.sequence == 0) Py_RETURN_NONE;
+  const Ref index(number_or_none(epoch.index));
+  return index ? Py_BuildValue("KO", static_cast<unsigned long long>(epoch.sequence), index.get())
+               : nullptr;
+}
 
 PyObject* this_stack(PyObject*, PyObject*) {
   std::uint64_t token = 0;
@@ -291,22 +227,18 @@ PyObject* this_stack(PyObject*, PyObject*) {
 
 PyMethodDef g_functions[] = {
     {"watch_epochs", as_method(watch_epochs), METH_FASTCALL,
-     "watch_epochs(on_epoch, on_gradients)\n--\n\n"
-     "on_epoch(sequence, index, step, stack, steps) is called where an epoch ends, "
-     "on_gradients(optimizer, number, sequence, index, stack) where its gradients are final; None "
-     "for both ends it."},
+     "watch_epochs(on_epoch, on_gradients, on_trained, on_gone)\n--\n\n"
+     "Who is told what snapshots want to know; None for all ends it. See the types."},
     {"epoch_over", epoch_over, METH_NOARGS,
      "epoch_over()\n--\n\nThe epoch that is open here has ended, although its scope stays open."},
     {"end_open_epochs", end_open_epochs, METH_NOARGS,
      "end_open_epochs()\n--\n\nTells the end of every epoch that is still open."},
     {"batch_is_last", batch_is_last, METH_O,
      "batch_is_last(last)\n--\n\nWhether the epoch ends with the batch that is there."},
-    {"model_is_known", model_is_known, METH_NOARGS,
-     "model_is_known()\n--\n\nThere is something to take snapshots of."},
-    {"seen_models", seen_models, METH_NOARGS,
-     "seen_models()\n--\n\nThe models that ran in training mode and are alive."},
-    {"seen_optimizers", seen_optimizers, METH_NOARGS,
-     "seen_optimizers()\n--\n\nThe optimizers that have stepped and are alive."},
+    {"measure_again", measure_again, METH_NOARGS,
+     "measure_again()\n--\n\nThe next step of every optimizer has its gradients measured."},
+    {"open_epoch", open_epoch, METH_NOARGS,
+     "open_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
     {"this_stack", this_stack, METH_NOARGS,
      "this_stack()\n--\n\nA number for the thread or task that runs, never given to another; 0: "
      "it is not recorded."},
@@ -324,7 +256,7 @@ void detail::tell_epoch_ends() noexcept {
 }
 
 void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
-  if (sequence == 0 || (!g_models_known && g_none_told)) return;
+  if (sequence == 0 || (!models_known() && g_none_told)) return;
   EpochEnd epoch{.sequence = sequence, .index = index};
   with_training([&](Training& training, Here here) {
     epoch.stack = stack_token(here.stack);
@@ -339,27 +271,31 @@ void take_gradients(PyObject* optimizer) noexcept {
   if (g_on_gradients == nullptr) return;
   const KeepError keep;
   std::uint64_t number = 0;
+  bool last = false;
   EpochEnd epoch;
   with_training([&](Training& training, Here here) {
     number = training.steps().steps(optimizer);
+    last = training.steps().is_likely_last(optimizer);
     epoch = innermost_epoch(here.stack);
   });
   if (epoch.sequence == 0) return;  // they would be some other epoch's
   const Ref index(number_or_none(epoch.index));
   if (!index) return PyErr_Clear();
-  call(g_on_gradients, "OKKOK", optimizer, static_cast<unsigned long long>(number),
+  const std::uint64_t begin = base::monotonic_ns();
+  g_device_ns = 0;
+  call(g_on_gradients, "OKKOKO", optimizer, static_cast<unsigned long long>(number),
        static_cast<unsigned long long>(epoch.sequence), index.get(),
-       static_cast<unsigned long long>(epoch.stack));
+       static_cast<unsigned long long>(epoch.stack), last ? Py_True : Py_False);
+  const std::uint64_t end = base::monotonic_ns() + g_device_ns;
+  with_training(
+      [&](Training& training, Here) { training.steps().measured(optimizer, begin, end); });
 }
+
+void note_device_time(std::uint64_t ns) noexcept { g_device_ns += ns; }
 
 void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,
                  bool last) noexcept {
   Training::of({thread, stack}).begin_turn(index, last);
-}
-
-void note_model(PyObject* module) noexcept {
-  g_models_known = true;
-  note_weakly(g_models, kMostModels, module);
 }
 
 void end_epochs_before_death() noexcept {

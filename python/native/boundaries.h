@@ -5,6 +5,7 @@
 
 #include "engine/record/lane.h"
 #include "python/native/python.h"
+#include "python/native/seen.h"
 
 namespace sonde::native {
 
@@ -32,13 +33,13 @@ inline void tell_epoch_ends() noexcept {
     detail::tell_epoch_ends();
 }
 
-// What this optimizer is about to use, or has used, are the last gradients of its epoch.
+// What this optimizer is about to use, or has used, are gradients to be measured.
 void take_gradients(PyObject* optimizer) noexcept;
+// The host goes on while a device measures: about how long that takes it.
+void note_device_time(std::uint64_t ns) noexcept;
 // A turn of ci.batches.
 void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,
                  bool last) noexcept;
-// A model that has run in training mode.
-void note_model(PyObject* module) noexcept;
 
 // The process is about to be ended by a signal: tells the end of the open epochs. Without the GIL;
 // waits for it, but not for long.

@@ -4,6 +4,7 @@
 #include "engine/spool/encode.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
+#include "python/native/farewell.h"
 #include "python/native/frameworks.h"
 #include "python/native/hooks.h"
 #include "python/native/python.h"
@@ -16,7 +17,7 @@ NB_MODULE(_core, module) {
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
       !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_boundaries(raw) ||
-      !add_exceptions(raw) || !add_frameworks(raw))
+      !add_exceptions(raw) || !add_frameworks(raw) || !add_seen(raw) || !add_farewell(raw))
     throw nanobind::python_error();
   add_session(module);
   add_snapshots(module);

@@ -124,7 +124,7 @@ void learn_module(KnownModule& known, PyObject* module) noexcept {
   if (new_here) {
     int budget = kMostModules;
     known.has_parameters = has_parameters(module, budget);
-    known.noted = false;
+    known.snapshot_round = ~0u;
   }
   if (known.has_parameters) {
     if (new_here) add_model(module);

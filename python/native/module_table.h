@@ -37,9 +37,9 @@ struct KnownModule {
   std::uint32_t train_attrs = 0, eval_attrs = 0;  // interned
   std::uint32_t ownership = 0;                    // version of it
   std::uint32_t models = 0;                       // how many were known
-  std::uint32_t snapshot_round = 0;
+  std::uint32_t snapshot_round = ~0u;
   bool has_parameters = false;
-  bool noted = false;  // for snapshots, in that round
+  bool trains = false;  // has it been noted for snapshots as one that does, in that round?
   hook::Owned owned = hook::Owned::kUnknown;
 };
 

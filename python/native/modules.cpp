@@ -11,6 +11,7 @@
 #include "python/native/hooks.h"
 #include "python/native/module_table.h"
 #include "python/native/ownership.h"
+#include "python/native/seen.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -44,7 +45,8 @@ bool is_recomputation(const record::Lane& stack) {
   return stack.depth.load(std::memory_order_relaxed) == 0 && in_backward_thread();
 }
 
-// What is checkpointed is computed again as far as is needed, and left by an exception of torch's own.
+// What is checkpointed is computed again as far as is needed, and left by an exception of torch's
+// own.
 bool stops_recomputation() {
   PyObject* type = PyErr_Occurred();
   return type != nullptr && PyType_Check(type) &&
@@ -112,13 +114,12 @@ vectorcallfunc original_of(PyObject* function) {
 }
 
 // For snapshots: what is trained is found among these.
-void note_for_snapshots(KnownModule& known, PyObject* module, bool gradients) {
-  if (known.noted && known.snapshot_round == snapshot_round()) [[likely]]
+void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
+  if (known.snapshot_round == snapshot_round() && (known.trains || !trains)) [[likely]]
     return;
-  if (!snapshots_wanted() || !(gradients || known.owned == hook::Owned::kYes)) return;
-  known.noted = true;
   known.snapshot_round = snapshot_round();
-  note_model(module);
+  known.trains = trains;
+  if (snapshots_wanted()) note_model(module, trains);
 }
 
 SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
@@ -137,7 +138,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
                               .training = training,
                               .owned = known.owned,
                               .attrs = training ? known.train_attrs : known.eval_attrs};
-  note_for_snapshots(known, module, forward.gradients);
+  note_for_snapshots(known, module, training && forward.gradients);
   if (forward.owned != hook::Owned::kNo) last_model(*stack).set(module);
   const Here here{*thread, *stack};
   const record::ScopeHandle scope = Training::of(here).begin_forward(here, forward);

@@ -1,6 +1,7 @@
 #include "python/native/parameters.h"
 
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace sonde::native {
@@ -135,6 +136,26 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
     ++kept;
   }
   all.resize(kept);
+}
+
+PyObject* living_modules() {
+  Ref found(PyList_New(0));
+  PyObject* nn = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn");
+  const Ref module(nn != nullptr ? PyObject_GetAttrString(nn, "Module") : nullptr);
+  if (!module || !PyType_Check(module.get())) return PyErr_Clear(), found.release();
+  const Ref gc(PyImport_ImportModule("gc"));
+  const Ref objects(gc ? PyObject_CallMethod(gc.get(), "get_objects", nullptr) : nullptr);
+  if (!found || !objects || !PyList_Check(objects.get())) return nullptr;
+  std::unordered_map<const PyTypeObject*, bool> types;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects.get()); ++i) {
+    PyObject* object = PyList_GET_ITEM(objects.get(), i);
+    const auto [type, is_new] = types.try_emplace(Py_TYPE(object), false);
+    if (is_new)
+      type->second =
+          PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(module.get())) != 0;
+    if (type->second && PyList_Append(found.get(), object) != 0) return nullptr;
+  }
+  return found.release();
 }
 
 bool is_tensor(PyObject* object) {

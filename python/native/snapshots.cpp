@@ -22,6 +22,7 @@
 #include "engine/snapshot/statistics.h"
 #include "python/native/attrs.h"
 #include "python/native/blobs.h"
+#include "python/native/boundaries.h"
 #include "python/native/cuda.h"
 #include "python/native/hooks.h"
 #include "python/native/module.h"
@@ -50,6 +51,8 @@ struct Read {
 using Catalogue = snapshot::Catalogue;
 
 constexpr int kCuda = 2;  // of DLPack
+// What a GPU measures in a nanosecond, at the least: two passes over memory.
+constexpr std::uint64_t kCudaBytesPerNs = 200;
 
 class Capturing {
  public:
@@ -195,6 +198,7 @@ std::vector<std::size_t> Capturing::measure_on_cuda(const std::vector<std::size_
   if (first.device_type() != kCuda) return here;
   std::vector<snapshot::Tensor> tensors;
   std::vector<std::size_t> which, left;
+  std::uint64_t bytes = 0;
   for (const std::size_t i : here) {
     const TensorReader& reader = reads_[i].reader;
     const snapshot::Tensor tensor = reader.tensor();
@@ -203,9 +207,11 @@ std::vector<std::size_t> Capturing::measure_on_cuda(const std::vector<std::size_
     } else {
       tensors.push_back(tensor);
       which.push_back(i);
+      bytes += reader.elements() * 4;
     }
   }
   if (!begin_cuda(first.device_index(), tensors, std::move(which), capture_)) return here;
+  note_device_time(bytes / kCudaBytesPerNs);
   return left;
 }
 
@@ -317,6 +323,31 @@ Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set
   return capturing.finish();
 }
 
+// Names and id() of what capture() would take.
+nb::list parameter_ids(nb::handle source) {
+  std::vector<Parameter> all;
+  if (!list_parameters("", source.ptr(), all)) throw nb::python_error();
+  nb::list found;
+  for (const Parameter& each : all) {
+    nb::object name = nb::steal(PyUnicode_DecodeUTF8(
+        each.name.data(), static_cast<Py_ssize_t>(each.name.size()), "surrogatepass"));
+    found.append(nb::make_tuple(name, reinterpret_cast<std::uintptr_t>(each.tensor.get())));
+  }
+  return found;
+}
+
+// Whose statistics say that all their values are zero.
+std::vector<std::string> zeros(const Captured& self) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < self.names.size(); ++i) {
+    const std::optional<snapshot::Statistics>& stats = self.capture.statistics[i];
+    if (stats && stats->count != 0 && stats->zero_count == stats->count && stats->nan_count == 0 &&
+        stats->inf_count == 0)
+      found.push_back(self.names[i]);
+  }
+  return found;
+}
+
 // submit(captured, sequence, epoch, step, mode, more): of one kind, each with its attributes.
 void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_t> epoch,
             std::optional<std::int64_t> step, const std::string& mode, bool more) {
@@ -354,7 +385,10 @@ void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_
 void add_snapshots(nb::module_& module) {
   nb::class_<Captured>(module, "Captured", "Statistics of tensors that wait for their epoch.")
       .def("__len__", [](const Captured& self) { return self.names.size(); })
-      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.");
+      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.")
+      .def("zeros", &zeros, "The names of those that are all zero, as far as is known by now.");
+  module.def("parameter_ids", &parameter_ids, nb::arg("source"),
+             "Name and id() of each parameter of a module or of pairs.");
   module.def("capture", &capture, nb::arg("models"), nb::arg("gradients"),
              nb::arg("parameters").none(), nb::arg("skip"), nb::arg("whole"), nb::arg("threads"),
              nb::arg("resolve"), nb::arg("fallback"),

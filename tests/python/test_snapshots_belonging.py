@@ -134,9 +134,11 @@ def test_gradients_that_are_thrown_away_leave_the_guess(spool_dir):
         loop.loader = DataLoader(Stream(length), batch_size=1)
         loop.epoch()
     first, second, third = records(spool_dir)
-    assert gradients(first) == {}
-    taken = {"taken": "optimizer_step", "optimizer_step": 3, "last": False}
-    assert [record["attrs"] for record in gradients(second).values()] == [taken] * 4
+    for epoch, length in ((first, 3), (second, 6)):
+        (taken,) = {tuple(record["attrs"].items()) for record in gradients(epoch).values()}
+        number = dict(taken)["optimizer_step"]  # of the guess, or a later one
+        assert number >= (3 if epoch is second else 1)
+        assert ("last" in dict(taken)) == (number != length)
     taken = {"taken": "optimizer_step", "optimizer_step": 6}
     assert [record["attrs"] for record in gradients(third).values()] == [taken] * 4
 

@@ -177,22 +177,6 @@ def test_a_model_that_cannot_be_referred_to_weakly(spool_dir):
 # -- without watch --
 
 
-def test_several_models_in_training_are_not_guessed(spool_dir, caplog):
-    caplog.set_level("INFO")
-    for loop in (Loop(2), Loop(2)):
-        loop.epoch()
-        kept = loop  # noqa: F841
-    first, second = Loop(2), Loop(2)
-    for loop in (first, second, first):
-        loop.epoch()
-    found = names(spool_dir)
-    assert len(found) == 1  # the first epoch, when there was one
-    said = [r for r in caplog.records if "ci.watch" in r.message]
-    assert len(said) == 1
-    assert said[0].name == "cirron.profiler"
-    assert said[0].levelname == "WARNING"
-
-
 def test_no_model_is_said_once(spool_dir, caplog):
     caplog.set_level("INFO")
     epoch_of_nothing()

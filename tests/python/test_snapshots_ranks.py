@@ -42,11 +42,14 @@ NAMES = ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 def run(directory, wrap, epochs=1):
+    return run_ranks(directory, textwrap.dedent(PROGRAM).format(wrap=wrap, epochs=epochs))
+
+
+def run_ranks(directory, code):
     """Two processes; the records of each, by epoch."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    code = textwrap.dedent(PROGRAM).format(wrap=wrap, epochs=epochs)
     import os
 
     processes = [
@@ -131,3 +134,37 @@ def test_parameters_of_the_older_fsdp_say_that_they_are_parts(tmp_path, original
         for name in names:
             assert epoch[name]["attrs"]["shard"] == {"rank": rank, "world_size": 2}
             assert epoch[name]["stats"] is not None
+
+
+def test_the_process_group_is_gone_before_the_epoch_ends(tmp_path):
+    code = textwrap.dedent("""
+        import sys
+        import cirron as ci, torch
+        import torch.distributed as dist
+        from torch.distributed.fsdp import fully_shard
+
+        ci.profile(path=sys.argv[1], frameworks=["torch"])
+        dist.init_process_group("gloo")
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+        fully_shard(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i in range(10):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).pow(2).mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            model[0].bias.to_local().fill_(float("nan"))
+        dist.destroy_process_group()
+    """)
+    ranks = run_ranks(tmp_path, code)
+    for rank, (epoch,) in enumerate(ranks):
+        assert len(epoch) == 8
+        assert all(record["stats"] is not None for record in epoch.values())
+        assert epoch["0.weight"]["attrs"]["shard"] == {
+            "rank": rank,
+            "world_size": 2,
+            "placements": "Shard(0)",
+            "global_shape": [8, 8],
+        }
+        assert epoch["0.bias"]["stats"]["nan_count"] == 4

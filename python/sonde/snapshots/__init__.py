@@ -22,9 +22,9 @@ _early: list[tuple[Callable[[], Any], str | None]] = []  # weakly, what was watc
 def watch(model: object, name: str | None = None) -> None:
     """Capture the weights and gradients of this model at the end of every epoch.
 
-    Keras, transformers and Lightning tell their model by themselves, and of a plain loop that
-    trains a single one it is found. With several models each tensor's name begins with ``name``,
-    or the name of the model's class. The model is not kept alive. Without a session it is
+    Keras, transformers and Lightning tell their model by themselves, and in a plain loop those are
+    found that an optimizer trains. With several models each tensor's name begins with ``name``, or
+    the name of the model's class. The model is not kept alive. Without a session it is
     remembered for the next; never raises.
     """
     from sonde import session
@@ -55,7 +55,12 @@ def start(mode: str, sample_rate: float, options: object, run: str) -> None:
     for reference, name in early:
         if (model := reference()) is not None:
             _recorder.watch(model, name)
-    _core.watch_epochs(_recorder.epoch_ended, _recorder.gradients_are_final)
+    _core.watch_epochs(
+        _recorder.epoch_ended,
+        _recorder.gradients_are_final,
+        _recorder.model_is_trained,
+        _recorder.optimizer_gone,
+    )
 
 
 def finish() -> None:
@@ -64,7 +69,7 @@ def finish() -> None:
     if _recorder is None:
         return
     _recorder.finish()
-    _core.watch_epochs(None, None)
+    _core.watch_epochs(None, None, None, None)
     _recorder = None
 
 
@@ -74,7 +79,7 @@ def forget() -> None:
     _early.clear()
     if _recorder is not None:
         _recorder = None
-        _core.watch_epochs(None, None)
+        _core.watch_epochs(None, None, None, None)
 
 
 def lead(model: object) -> None:
@@ -87,6 +92,11 @@ def release(model: object) -> None:
     """For hooks: it has ended."""
     if _recorder is not None:
         _recorder.models.release(model)
+
+
+def reason() -> str | None:
+    """Why the session has no snapshots so far; None: it has, or none are wanted."""
+    return None if _recorder is None else _recorder.reason()
 
 
 def wanted() -> bool:

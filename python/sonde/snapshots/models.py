@@ -1,14 +1,14 @@
-"""Which models are captured, and what their tensors are called.
+"""The models that are captured, and what their tensors are called.
 
 Watched are those given to ``ci.watch``; led is the one whose trainer runs on this thread. Where
-there are none of either, the one model that has been seen in training is taken.
+there are none of either, those are taken that are trained (``trained.py``).
 """
 
 from __future__ import annotations
 
 from _weakref import ref
 
-from sonde import _core, log
+from sonde import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Reference = Callable[[], Any]
-
-LOGGER = "cirron.profiler"
 
 
 class Entry:
@@ -34,7 +32,16 @@ class Entry:
 class Models:
     """Of one session."""
 
-    __slots__ = ("_ended", "_led", "_left_out", "_names", "_said", "_several", "_watched")
+    __slots__ = (
+        "_ended",
+        "_forever",
+        "_found",
+        "_led",
+        "_left_out",
+        "_names",
+        "_watched",
+        "several",
+    )
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
@@ -42,10 +49,11 @@ class Models:
         self._led: dict[int, list[Entry]] = {}
         # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
         self._ended: dict[int, list[Entry]] = {}
-        self._names: dict[str, Reference] = {}  # whose they are; nobody else gets them
+        self._found: list[Entry] = []  # those that were found to be trained
+        self._names: dict[str, Reference] = {}  # whose they are
+        self._forever: set[str] = set()  # those that nobody else gets
         self._left_out: list[Reference] = []
-        self._several = False  # from then on names have prefixes
-        self._said = False
+        self.several = False  # from then on names have prefixes
 
     def watch(self, model: object, name: str | None) -> None:
         _core.model_is_known()
@@ -86,62 +94,75 @@ class Models:
             entry.captured = True
         self._ended.pop(stack, None)
 
-    def chosen(self, stack: int) -> list[tuple[str, Any]]:
-        """Prefix of the tensors' names, and the model. A single one has its names as they are."""
-        left_out = [model() for model in self._left_out]
-        return [
-            (prefix, model)
-            for prefix, model in self._all(stack)
-            if all(model is not other for other in left_out)
-        ]
+    def told(self, stack: int) -> list[tuple[str, Any]] | None:
+        """The watched and the led: prefix of the tensors' names, and the model.
 
-    def _all(self, stack: int) -> list[tuple[str, Any]]:
+        A single one has its names as they are. None: there are none of either.
+        """
         entries = list(self._watched)
         led = self._led.get(stack, [])[-1:] or self._ended.get(stack, [])
         for entry in led:
             if all(entry.model() is not other.model() for other in entries):
                 entries.append(entry)
         found = [(entry.name, model) for entry in entries if (model := entry.model()) is not None]
-        if not found:
-            seen = self._seen()
-            return [] if seen is None else [("", seen)]
-        self._several = self._several or len(found) > 1
-        return [(f"{name}." if self._several else "", model) for name, model in found]
+        self.several = self.several or len(found) > 1
+        return self._prefixed(found) if found else None
 
-    def _seen(self) -> Any:
-        seen = [model for model in _core.seen_models() if _is_trainable(model)]
-        if len(seen) == 1:
-            return seen[0]
-        # One may be the whole, and the others parts of it that were called by themselves.
-        for model in seen:
-            parts = {id(part) for part in model.modules()}
-            if all(id(other) in parts for other in seen):
-                return model
-        if not self._said:
-            self._said = True
-            if seen:
-                names = ", ".join(type(model).__name__ for model in seen)
-                log.warn(
-                    LOGGER,
-                    f"no snapshots: several models are in use ({names}); call ci.watch(model) for "
-                    "each that shall have them",
-                )
-            else:
-                log.info(LOGGER, "no snapshots: no model is known; call ci.watch(model)")
-        return None
+    def named(self, models: list[Any]) -> list[tuple[str, Any]]:
+        """The same for models that were found. One keeps its name for as long as it lives."""
+        found = [(self._entry(model).name, model) for model in models]
+        if not self.several:
+            self._found = [entry for entry in self._found if entry.model() is not None]
+            self.several = len(models) > 1 or self._has_others(models)
+        return self._prefixed(found)
 
-    def _unique(self, model: object, name: str) -> str:
+    def space(self, name: str, owner: object) -> str:
+        """A namespace of that name, or a number behind it: its own for as long as it lives."""
+        for known, other in self._names.items():
+            if other() is owner and known.startswith(name):
+                return known
+        return self._unique(owner, name, forever=False)
+
+    def has_left_out(self) -> bool:
+        return bool(self._left_out)
+
+    def is_left_out(self, model: object) -> bool:
+        return any(model is other() for other in self._left_out)
+
+    def _prefixed(self, found: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        return [
+            (f"{name}." if self.several else "", model)
+            for name, model in found
+            if not self.is_left_out(model)
+        ]
+
+    def _entry(self, model: Any) -> Entry:
+        for entry in self._found:
+            if entry.model() is model:
+                return entry
+        entry = Entry(model, self._unique(model, type(model).__name__, forever=False))
+        self._found.append(entry)
+        return entry
+
+    def _has_others(self, models: list[Any]) -> bool:
+        """Was another one found before, that lives and is no part of these?"""
+        if len(self._found) <= len(models):
+            return False
+        parts = {id(part) for model in models for part in getattr(model, "modules", tuple)()}
+        return bool(models) and any(id(entry.model()) not in parts for entry in self._found)
+
+    def _unique(self, model: object, name: str, forever: bool = True) -> str:
+        """``forever``: it is not given to another when this model is gone."""
         unique, number = name, 0
-        while unique in self._names:
+        while (other := self._names.get(unique)) is not None:
+            if other() is None and unique not in self._forever:
+                break
             number += 1
             unique = f"{name}_{number}"
         self._names[unique] = refer(model)
+        if forever:
+            self._forever.add(unique)
         return unique
-
-
-def _is_trainable(model: Any) -> bool:
-    """A frozen one, a teacher or a feature extractor, has nothing to tell."""
-    return any(parameter.requires_grad for parameter in model.parameters())
 
 
 def refer(model: object) -> Reference:

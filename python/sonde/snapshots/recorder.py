@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic_ns
 
 from sonde import _core, log
-from sonde.snapshots.models import Models, has_offloaded, tensors_of, unwrapped
+from sonde.snapshots.epoch import Epoch, Gone, Taken
+from sonde.snapshots.farewell import Farewells
+from sonde.snapshots.models import Models, has_offloaded, refer, tensors_of, unwrapped
+from sonde.snapshots.optimizers import is_skipped, owned_count, parameters_of, pieces
+from sonde.snapshots.parents import Parents
+from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from sonde.snapshots.fallback import Numbers
+    from sonde.snapshots.farewell import ByHand, Pairs
+    from sonde.snapshots.models import Reference
     from sonde.snapshots.tensors import Resolved
+    from sonde.snapshots.trained import Loose
+
+    # Prefix of the names, and a module or its pairs of name and tensor.
+    Sources = list[tuple[str, Any]]
 
 LOGGER = "cirron.snapshots.stats"
-
+NO_EPOCH = "no epoch has ended; write ci.epochs(...) around what makes one"
 
 # Of threads that ended inside of an epoch nobody hears again; what they leave is dropped.
 MOST_OPEN = 64
-
-
-class Taken:
-    """Gradients that one optimizer was about to use, measured; the newest of its epoch."""
-
-    __slots__ = ("captured", "names", "number", "optimizer")
-
-    def __init__(self, optimizer: int, number: int, captured: _core.Captured) -> None:
-        self.optimizer = optimizer  # its id(), compared only
-        self.number = number
-        self.captured = captured
-        self.names = set(captured.names)
-
-
-class Epoch:
-    """One that is under way."""
-
-    __slots__ = ("taken", "whole")
-
-    def __init__(self, whole: bool) -> None:
-        self.whole = whole  # are its tensors kept as they are?
-        self.taken: list[Taken] = []  # no name twice
 
 
 class Recorder:
     __slots__ = (
         "_drawn",
         "_failed",
+        "_farewells",
+        "_last_found",
         "_mode",
         "_open",
+        "_parents",
         "_rate",
         "_run",
+        "_said",
+        "_submitted",
         "_threads",
+        "_trains",
+        "_why",
         "models",
     )
 
@@ -62,6 +59,13 @@ class Recorder:
         self._threads = threads
         self._run = run
         self._failed = False
+        self._submitted = False  # has an epoch had its snapshot?
+        self._why = NO_EPOCH  # if it has not
+        self._said = False
+        self._trains = False  # has a model had gradients?
+        self._farewells = Farewells()
+        self._parents = Parents()
+        self._last_found: tuple[object, list[Reference]] = None, []
         self._open: dict[int, Epoch] = {}  # by sequence of the span
         self._drawn: dict[int | None, int] = {}  # how many epochs of that number there were
 
@@ -88,13 +92,45 @@ class Recorder:
         self._safely(self._capture_epoch, sequence, index, step, stack, steps)
 
     def gradients_are_final(
-        self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int
+        self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int, last: bool
     ) -> None:
-        self._safely(self._capture_gradients, optimizer, number, sequence, index, stack)
+        self._safely(self._capture_gradients, optimizer, number, sequence, index, stack, last)
+
+    def model_is_trained(self, model: Any) -> None:
+        self._trains = True
+        self._safely(self._farewells.expect_model, model, self._model_gone)
+
+    def optimizer_gone(self, optimizer: int, groups: Any) -> None:
+        """In the middle of anything, even of a capture."""
+        self._safely(self._capture_gone, *self._farewells.of(optimizer, groups))
+
+    def _model_gone(self, gone: ByHand) -> None:
+        """Likewise."""
+        if (epoch := _core.open_epoch()) is None or not (pairs := self._farewells.of_model(gone)):
+            return
+        if self.models.several:
+            pairs = [(f"{gone.kind}.{name}", tensor) for name, tensor in pairs]
+        self._epoch(*epoch)
+        self._safely(self._capture_gone, epoch[0], pairs)
 
     def finish(self) -> None:
         _core.end_open_epochs()
         self._open.clear()
+        self._farewells.clear()
+        self._say_why()
+
+    def reason(self) -> str | None:
+        """Why there are no snapshots so far; None: there are."""
+        return None if self._submitted else self._why
+
+    def _say_why(self) -> None:
+        if self._said or (reason := self.reason()) is None or self._failed:
+            return
+        if reason is NO_EPOCH and not self._trains:
+            return
+        self._said = True
+        say = log.warn if self._trains else log.info
+        say("cirron.profiler", f"no snapshots: {reason}")
 
     def _safely(self, work: Any, *args: Any) -> None:
         """Training goes on, whatever happens in here."""
@@ -104,6 +140,7 @@ class Recorder:
             work(*args)
         except Exception as error:
             self._failed = True
+            self._why = f"taking one failed ({type(error).__name__}: {error})"
             self._open.clear()
             log.warn(
                 LOGGER,
@@ -122,72 +159,177 @@ class Recorder:
         steps: dict[int, int],
     ) -> None:
         epoch = self._epoch(sequence, index)
-        self._open.pop(sequence, None)
-        if _graph_is_captured():
-            return
-        models = self._chosen(stack)
-        self.models.end_epoch(stack)
-        if not models:
-            return
+        try:
+            if _graph_is_captured():
+                self._why = "the epoch ended while a CUDA graph was being captured"
+                return
+            sources = self._sources(epoch, stack, _stepped(steps))
+            self.models.end_epoch(stack)
+            self._submit(epoch, sources, sequence, index, step, steps)
+        finally:
+            self._open.pop(sequence, None)
+
+    def _submit(
+        self,
+        epoch: Epoch,
+        sources: Sources,
+        sequence: int,
+        index: int | None,
+        step: int | None,
+        steps: dict[int, int],
+    ) -> None:
         common: dict[str, Any] = {"sampled": epoch.whole} if self._mode == "sampled" else {}
-        weights = self._capture(models, stack, gradients=False, whole=epoch.whole)
-        # That a step would be the last was perhaps a guess; now it is known.
-        last = [
-            each for each in epoch.taken if steps.get(each.optimizer, each.number) == each.number
-        ]
-        rest = self._capture(
-            models,
-            stack,
-            gradients=True,
-            skip=set().union(*(each.names for each in last)),
-            whole=epoch.whole,
-        )
-        # Parameters without a gradient now were not part of the last step, so nothing is kept of a
-        # wrong guess where any has one.
-        left = set() if len(last) == len(epoch.taken) else set(rest.names)
-        gradients: list[tuple[_core.Captured, dict[str, Any]]] = []
-        for each in epoch.taken:
-            attrs = common | {"taken": "optimizer_step", "optimizer_step": each.number}
-            if each in last:
-                gradients.append((each.captured, attrs))
-            elif left.isdisjoint(each.names):
-                gradients.append((each.captured, attrs | {"last": False}))
-        gradients.append((rest, common | {"taken": "epoch_end"}))
+        weights = self._capture(sources, gradients=False, whole=epoch.whole)
+        # Of what is there now nothing is needed that was kept from before.
+        gone = [each for each in epoch.gone if each.names.isdisjoint(weights.names)]
+        gradients = self._gradients(epoch, sources, steps, gone, common)
+        kept = [(each, common) for each in (weights, *(each.weights for each in gone)) if each]
+        if not kept:
+            self._why = self._why_nothing(sources)
+            self._say_why()
+            return
         more = any(len(captured) for captured, _ in gradients)
-        _core.submit([(weights, common)], sequence, index, step, self._mode, more)
+        _core.submit(kept, sequence, index, step, self._mode, more)
         _core.submit(gradients, sequence, index, step, self._mode, False)
+        self._submitted = True
+
+    def _gradients(
+        self,
+        epoch: Epoch,
+        sources: Sources,
+        steps: dict[int, int],
+        gone: list[Gone],
+        common: dict[str, Any],
+    ) -> list[tuple[_core.Captured, dict[str, Any]]]:
+        """Of each parameter one: of the last step, else what is left, else of an earlier step.
+
+        What is left is newer than any but the last, and may be of a step that was skipped.
+        """
+        last = [each for each in epoch.taken if each.likely and each.is_last(steps)]
+        earlier = [each for each in epoch.taken if each not in last]
+        skip = set().union(*(each.names for each in last))
+        rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
+        if earlier and (zeros := set(rest.zeros())):
+            # They were set to zero after the step: what was measured before says more.
+            lost = [each for each in earlier if not each.names.isdisjoint(zeros)]
+            lost = [each for each in lost if zeros >= each.names.intersection(rest.names)]
+            if lost:
+                skip |= set().union(*(each.names for each in lost))
+                rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
+        left = [rest]
+        for each in gone:
+            if skip.isdisjoint(each.gradients.names):
+                left.append(each.gradients)
+        # A parameter without a gradient now was no part of the last step: nothing is kept of an
+        # earlier one where any of its optimizer's has one.
+        names = set().union(*(each.names for each in left))
+        found: list[tuple[_core.Captured, dict[str, Any]]] = []
+        for taken in epoch.taken:
+            attrs = common | {"taken": "optimizer_step", "optimizer_step": taken.number}
+            if taken in last or names.isdisjoint(taken.names):
+                attrs |= {} if taken.is_last(steps) else {"last": False}
+                found.append((taken.captured, attrs))
+        return found + [(each, common | {"taken": "epoch_end"}) for each in left]
 
     def _capture_gradients(
-        self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int
+        self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int, last: bool
     ) -> None:
-        if _parameters(optimizer) is None or _graph_is_captured() or _is_skipped(optimizer):
-            return
-        models = self._chosen(stack)
-        if not models:
+        # A trainer of Keras keeps the gradients to the end of the epoch.
+        is_torchs = hasattr(optimizer, "param_groups")
+        if not parameters_of(optimizer) or not (is_torchs or self.models.told(stack) is None):
             return
         epoch = self._epoch(sequence, index)
+        stepped = [other for other in _core.seen_optimizers() if id(other) in epoch.optimizers]
+        epoch.optimizers.add(id(optimizer))
+        sources = self._sources(epoch, stack, [*stepped, optimizer])
+        self._farewells.expect(optimizer, sources, sequence)
+        if not sources or _graph_is_captured() or is_skipped(optimizer):
+            return
+        # A file has what the last step was given: copies of what may be replaced would cost more.
+        whole = epoch.whole and last
         epoch.taken = [each for each in epoch.taken if each.optimizer != id(optimizer)]
-        for parameters in _pieces(optimizer):
-            captured = self._capture(
-                models, stack, gradients=True, parameters=parameters, whole=epoch.whole
-            )
+        for parameters in pieces(optimizer):
+            captured = self._capture(sources, gradients=True, parameters=parameters, whole=whole)
             names = set(captured.names)
             shared = [each for each in epoch.taken if not names.isdisjoint(each.names)]
             if any(not each.names <= names for each in shared):
                 # The other optimizer was captured before this one had ever stepped, so not in
                 # pieces. Once, what it has stays.
                 captured = self._capture(
-                    models,
-                    stack,
+                    sources,
                     gradients=True,
                     parameters=parameters,
                     skip=set().union(*(each.names for each in shared)),
-                    whole=epoch.whole,
+                    whole=whole,
                 )
             else:
                 epoch.taken = [each for each in epoch.taken if each not in shared]
             if captured.names:
-                epoch.taken.append(Taken(id(optimizer), number, captured))
+                epoch.taken.append(Taken(id(optimizer), number, captured, last))
+
+    def _capture_gone(self, sequence: int, pairs: Pairs) -> None:
+        """What an optimizer or a model had that has just died, for the epoch that is open."""
+        epoch, begin = self._open.get(sequence), monotonic_ns()
+        if epoch is None or not pairs or not epoch.takes_gone(begin) or _graph_is_captured():
+            return
+        sources: Sources = [("", pairs)]
+        weights = self._capture(sources, gradients=False, whole=epoch.whole)
+        gradients = self._capture(sources, gradients=True, whole=epoch.whole)
+        epoch.add_gone(Gone(weights, gradients), begin, monotonic_ns())
+
+    # -- what is captured --
+
+    def _sources(self, epoch: Epoch, stack: int, optimizers: list[Any]) -> Sources:
+        """Prefix of the names, and a module or its pairs of name and tensor."""
+        models = self.models.told(stack)
+        loose: list[Loose] = []
+        if models is None:
+            models, loose = self._trained(epoch, optimizers)
+        if epoch.several != self.models.several:
+            epoch.several = self.models.several
+            if epoch.taken or epoch.gone:
+                epoch.forget()
+                _core.measure_again()
+        found = self._tensors(models)
+        for optimizer, pairs in loose:
+            found.append((f"{self.models.space(type(optimizer).__name__, optimizer)}.", pairs))
+        return found
+
+    def _trained(
+        self, epoch: Epoch, optimizers: list[Any]
+    ) -> tuple[list[tuple[str, Any]], list[Loose]]:
+        key = (_core.seen_version(), *((id(each), owned_count(each)) for each in optimizers))
+        found, loose = self._known(key), []
+        if found is None:
+            seen = seen_modules(self._leave_out, self.models.is_left_out)
+            found, loose = trained_by(optimizers, seen, self._parents)
+            if not found and not loose and not epoch.models([]) and not epoch.gone:
+                found = trained_by_hand(seen)
+            elif found and not loose:
+                self._last_found = key, [refer(model) for model in found]
+        return self.models.named(epoch.models(found)), loose
+
+    def _known(self, key: object) -> list[Any] | None:
+        """What was found the last time, if nothing has changed since."""
+        if self._last_found[0] != key:
+            return None
+        models = [model() for model in self._last_found[1]]
+        return None if any(model is None for model in models) else models
+
+    def _leave_out(self, model: Any, error: Exception) -> None:
+        self.models.leave_out(model)
+        log.warn(
+            LOGGER,
+            f"no snapshots of {type(model).__name__}: asking for its tensors failed "
+            f"({type(error).__name__}: {error})",
+        )
+
+    def _why_nothing(self, sources: Sources) -> str:
+        if sources:
+            return "the model has no tensors"
+        if self.models.has_left_out():
+            return "the model raises when it is asked for its tensors"
+        return "no model is known; call ci.watch(model)"
 
     def _epoch(self, sequence: int, index: int | None) -> Epoch:
         epoch = self._open.get(sequence)
@@ -197,47 +339,41 @@ class Recorder:
             epoch = self._open[sequence] = Epoch(self._draw(index))
         return epoch
 
-    def _chosen(self, stack: int) -> list[tuple[str, Any]]:
-        found = []
-        for prefix, model in self.models.chosen(stack):
+    def _tensors(self, models: list[tuple[str, Any]]) -> Sources:
+        found: Sources = []
+        for prefix, model in models:
             try:
                 found.append((prefix, tensors_of(unwrapped(model))))
             except Exception as error:  # the program's own code: the other models keep theirs
-                self.models.leave_out(model)
-                log.warn(
-                    LOGGER,
-                    f"no snapshots of {prefix.rstrip('.') or type(model).__name__}: asking for its "
-                    f"tensors failed ({type(error).__name__}: {error})",
-                )
+                self._leave_out(model, error)
         return found
 
     def _capture(
         self,
-        models: list[tuple[str, Any]],
-        stack: int,
+        sources: Sources,
         *,
         gradients: bool,
         whole: bool,
         parameters: list[Any] | None = None,
         skip: set[str] | None = None,
     ) -> _core.Captured:
+        def resolve_all(tensors: list[tuple[Any, bool]]) -> list[Resolved]:
+            """For _core: of tensors that are not plain memory, what to measure instead."""
+            from sonde.snapshots.tensors import resolve
+
+            offloaded = any(has_offloaded(source) for _, source in sources)
+            return [resolve(tensor, sharded, offloaded) for tensor, sharded in tensors]
+
         return _core.capture(
-            models,
+            sources,
             gradients,
             parameters,
             skip or set(),
             whole,
             self._threads,
-            lambda tensors: self._resolve(tensors, stack),
+            resolve_all,
             measure,
         )
-
-    def _resolve(self, tensors: list[tuple[Any, bool]], stack: int) -> list[Resolved]:
-        """For _core: of tensors that are not plain memory, what to measure instead."""
-        from sonde.snapshots.tensors import resolve
-
-        offloaded = any(has_offloaded(model) for _, model in self.models.chosen(stack))
-        return [resolve(tensor, sharded, offloaded) for tensor, sharded in tensors]
 
     def _draw(self, index: int | None) -> bool:
         """Are the tensors of this epoch kept as they are? The same on every rank.
@@ -254,37 +390,10 @@ class Recorder:
         return int.from_bytes(draw, "big") < self._rate * 2.0**64
 
 
-def _parameters(optimizer: Any) -> list[Any] | None:
-    groups = getattr(optimizer, "param_groups", None)
-    return None if groups is None else [each for group in groups for each in group["params"]]
-
-
-def _pieces(optimizer: Any) -> list[list[Any]]:
-    """Its parameters, apart by which other optimizers have them too.
-
-    Of what two have only the newer capture counts, and captures are dropped as a whole.
-    """
-    parameters = _parameters(optimizer) or []
-    holders = {id(parameter): 0 for parameter in parameters}
-    others = [other for other in _core.seen_optimizers() if other is not optimizer]
-    for number, other in enumerate(others):
-        for parameter in _parameters(other) or []:
-            if id(parameter) in holders:
-                holders[id(parameter)] |= 1 << number
-    pieces: dict[int, list[Any]] = {}
-    for parameter in parameters:
-        pieces.setdefault(holders[id(parameter)], []).append(parameter)
-    return list(pieces.values())
-
-
-def _is_skipped(optimizer: Any) -> bool:
-    """A fused optimizer finds out by itself that mixed precision skips its step.
-
-    On a GPU it is the only one to know, for asking would mean to wait.
-    """
-    found: Any = getattr(optimizer, "found_inf", None)
-    on_host = getattr(getattr(found, "device", None), "type", None) == "cpu"
-    return on_host and bool(found.item())
+def _stepped(steps: dict[int, int]) -> list[Any]:
+    """The optimizers that have taken steps in the epoch; where none is known to have, all."""
+    known = _core.seen_optimizers()
+    return [each for each in known if id(each) in steps] if steps else known
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:

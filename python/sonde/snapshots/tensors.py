@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Resolved = tuple[Any, dict[str, object], str, list[int]]
 
 
+# Of the process group, when it was last there.
+_last_ranks: dict[str, object] = {"rank": 0, "world_size": 1}
+
+
 def resolve(tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
     """Never raises: one odd tensor must not cost the others their records."""
     torch = sys.modules.get("torch")
@@ -40,11 +44,12 @@ def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolve
     dtype = str(tensor.dtype).removeprefix("torch.")
     if _has_base(tensor, "UninitializedTensorMixin"):
         return None, {"unavailable": "uninitialized"}, dtype, []
-    value = tensor.detach()
     if _has_base(tensor, "DTensor"):
-        value = _local(tensor, attrs)
-    elif sharded:
-        attrs["shard"] = _ranks(torch)
+        value = _local(torch, tensor, attrs)
+    else:
+        value = tensor.detach()
+        if sharded:
+            attrs["shard"] = _ranks(torch)
     shape = list(value.shape)
     if _has_base(value, "FakeTensor"):
         return None, attrs | {"unavailable": "fake"}, dtype, shape
@@ -91,18 +96,26 @@ def _is_wrapper(tensor: Any) -> bool:
         return True
 
 
-def _local(tensor: Any, attrs: dict[str, object]) -> Any:
+def _local(torch: Any, tensor: Any, attrs: dict[str, object]) -> Any:
+    """Without asking the process group, which may be gone before the epoch ends."""
     mesh, placements = tensor.device_mesh, tensor.placements
     if not all(type(placement).__name__ == "Replicate" for placement in placements):
         attrs["shard"] = {
-            "rank": mesh.get_rank(),
+            "rank": _rank(torch, mesh),
             "world_size": mesh.size(),
             "placements": ",".join(_placement(placement) for placement in placements),
             "global_shape": list(tensor.shape),
         }
-    local = tensor.to_local().detach()
+    local = tensor._local_tensor.detach()
     wait = getattr(local, "wait", None)  # a collective that is still under way
     return local if wait is None else wait()
+
+
+def _rank(torch: Any, mesh: Any) -> int:
+    if torch.distributed.is_initialized():
+        return int(torch.distributed.get_rank())
+    place = mesh.get_coordinate()  # known since the mesh was made
+    return -1 if place is None else int(mesh.mesh[tuple(place)])
 
 
 def _placement(placement: Any) -> str:
@@ -113,9 +126,9 @@ def _placement(placement: Any) -> str:
 
 def _ranks(torch: Any) -> dict[str, object]:
     group = torch.distributed
-    if not (group.is_available() and group.is_initialized()):
-        return {"rank": 0, "world_size": 1}
-    return {"rank": group.get_rank(), "world_size": group.get_world_size()}
+    if group.is_available() and group.is_initialized():
+        _last_ranks.update(rank=group.get_rank(), world_size=group.get_world_size())
+    return dict(_last_ranks)
 
 
 def _stored(torch: Any, value: Any, attrs: dict[str, object]) -> Any:

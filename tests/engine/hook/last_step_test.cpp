@@ -1,6 +1,7 @@
 // Where epochs end, and which optimizer step is the last of one.
 #include "engine/hook/last_step.h"
 
+#include "engine/base/clock.h"
 #include "tests/engine/hook/training_tree.h"
 
 namespace sonde::hook {
@@ -29,11 +30,15 @@ class LastSteps : public TrainingTree {
     pass->set_length(length);
     return pass;
   }
+  static bool asks(const void* optimizer) {
+    Training& training = Training::of(here());
+    return training.is_last_step(optimizer) && training.steps().is_likely_last(optimizer);
+  }
   // Trains with one batch; was its step the last?
   static bool step(const void* optimizer = nullptr) {
     forward();
     backward();
-    const bool last = Training::of(here()).is_last_step(optimizer);
+    const bool last = asks(optimizer);
     optimize();
     return last;
   }
@@ -161,7 +166,7 @@ TEST_F(LastSteps, StepOfAnOptimizerInsideAnotherIsNone) {
   auto pass = iterate(loader, 1);
   fetch(*pass);
   Training& training = Training::of(here());
-  EXPECT_TRUE(training.is_last_step(nullptr));
+  EXPECT_TRUE(asks(nullptr));
   const std::uint64_t running = training.begin_optimizer(here(), nullptr, false);
   EXPECT_FALSE(training.is_last_step(this));
   training.end_optimizer(here(), running, true);
@@ -189,6 +194,104 @@ TEST_F(LastSteps, OpenScopesKnowWhetherTheyAreEpochs) {
   step();
   EXPECT_FALSE(Training::is_doubtful(sequence));
   EXPECT_FALSE(Training::is_doubtful(12345));  // somebody else's
+}
+
+// -- epochs that may be cut short --
+
+using Steps = std::vector<std::uint64_t>;
+
+// The steps of an epoch of this length that are due, where measuring one takes `cost` ns.
+Steps due_steps(LastStep& steps, std::uint64_t length, std::uint64_t cost,
+                const void* optimizer = nullptr) {
+  Steps due;
+  for (std::uint64_t i = 1; i <= length; ++i) {
+    if (!steps.is_due(optimizer, false)) continue;
+    due.push_back(i);
+    const std::uint64_t now = base::monotonic_ns();
+    steps.measured(optimizer, now - cost, now);
+  }
+  return due;
+}
+
+constexpr std::uint64_t kHour = 3'600'000'000'000;
+
+TEST(Samples, FirstStepOfEveryEpochIsDueAndTheExpectedOne) {
+  LastStep steps;
+  EXPECT_EQ(due_steps(steps, 1000, kHour), (Steps{1}));
+  EXPECT_FALSE(steps.is_likely_last(nullptr));
+  steps.end_epoch();
+  EXPECT_EQ(due_steps(steps, 1000, kHour), (Steps{1, 1000}));
+  EXPECT_TRUE(steps.is_likely_last(nullptr));
+  steps.end_epoch();
+  EXPECT_EQ(due_steps(steps, 2000, kHour), (Steps{1, 1000}));
+}
+
+TEST(Samples, WhatCostsNothingIsMeasuredAtEveryStep) {
+  LastStep steps;
+  EXPECT_EQ(due_steps(steps, 5, 0), (Steps{1, 2, 3, 4, 5}));
+}
+
+TEST(Samples, MeasuringTakesItsPartOfTheTimeAndNoMore) {
+  LastStep steps;
+  const std::uint64_t begin = base::monotonic_ns(), cost = 1000;
+  const std::size_t due = due_steps(steps, 300'000, cost).size();
+  const std::uint64_t passed = base::monotonic_ns() - begin;
+  EXPECT_GT(due, 1u);
+  EXPECT_LE((due - 1) * 200 * cost, passed);
+}
+
+TEST(Samples, StepThatCouldNotBeMeasuredIsDueAgain) {
+  LastStep steps;
+  Steps due;
+  for (std::uint64_t i = 1; i <= 9; ++i) {
+    if (steps.is_due(nullptr, false)) due.push_back(i);
+  }
+  EXPECT_EQ(due, (Steps{1, 2, 4, 8}));
+}
+
+TEST(Samples, AllAreDueAgainWhenWhatWasMeasuredIsWorthNothing) {
+  LastStep steps;
+  EXPECT_EQ(due_steps(steps, 5, kHour), (Steps{1}));
+  steps.measure_again();
+  EXPECT_EQ(due_steps(steps, 5, kHour), (Steps{1}));
+  EXPECT_EQ(steps.steps(nullptr), 10u);
+}
+
+TEST(Samples, AllOptimizersThatLiveAreMeasured) {
+  LastStep steps;
+  const std::vector<char> optimizers(1000);
+  std::size_t due = 0;
+  for (const char& each : optimizers) due += due_steps(steps, 2, kHour, &each).size();
+  EXPECT_EQ(due, optimizers.size());
+  EXPECT_EQ(steps.counts().size(), optimizers.size());
+  steps.end_epoch();
+  due = 0;
+  for (const char& each : optimizers) due += due_steps(steps, 2, kHour, &each).size();
+  EXPECT_EQ(due, 2 * optimizers.size());  // the last, too
+}
+
+TEST(Samples, OfOptimizersThatComeAndGoSomeAreMeasured) {
+  LastStep steps;
+  const std::vector<char> optimizers(1000);
+  std::size_t due = 0;
+  for (const char& each : optimizers) {
+    due += due_steps(steps, 2, kHour, &each).size();
+    LastStep::gone(&each);
+  }
+  EXPECT_EQ(due, 65u);
+}
+
+TEST(Samples, AnotherOptimizerAtTheSameAddressIsAnother) {
+  static int met = 0;
+  LastStep::on_met([](const void*) noexcept { ++met; });
+  LastStep steps;
+  EXPECT_EQ(due_steps(steps, 3, kHour), (Steps{1}));
+  EXPECT_EQ(met, 1);
+  LastStep::gone(nullptr);
+  EXPECT_EQ(due_steps(steps, 2, kHour), (Steps{1}));
+  EXPECT_EQ(met, 2);
+  EXPECT_EQ(steps.steps(nullptr), 2u);
+  LastStep::on_met(nullptr);
 }
 
 }  // namespace

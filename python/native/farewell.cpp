@@ -1,0 +1,144 @@
+#include "python/native/farewell.h"
+
+#include <utility>
+
+#include "python/native/callbacks.h"
+
+namespace sonde::native {
+
+namespace {
+
+// Lives in the __dict__ of an optimizer, where the garbage collector sees it: what it holds is the
+// optimizer's own list, so it keeps nothing alive that the optimizer does not. torch leaves it out
+// of state_dict(), of pickles and of copies.
+struct Farewell {
+  PyObject_HEAD PyObject* groups;  // param_groups
+  void* optimizer;                 // compared only
+};
+
+PyObject* g_on_gone = nullptr;
+PyObject* g_name = nullptr;  // of the attribute, interned
+PyObject* g_groups_name = nullptr;
+
+bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Before anything is cleared, also where the optimizer is part of a cycle.
+void farewell_finalize(PyObject* object) {
+  const auto* self = reinterpret_cast<Farewell*>(object);
+  if (g_on_gone == nullptr || self->groups == nullptr || interpreter_ends()) return;
+  const KeepError keep;
+  call(g_on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
+}
+
+int farewell_traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<Farewell*>(object)->groups);
+  return 0;
+}
+
+int farewell_clear(PyObject* object) {
+  Py_CLEAR(reinterpret_cast<Farewell*>(object)->groups);
+  return 0;
+}
+
+void farewell_dealloc(PyObject* object) {
+  if (PyObject_CallFinalizerFromDealloc(object) < 0) return;
+  PyObject_GC_UnTrack(object);
+  farewell_clear(object);
+  PyObject_GC_Del(object);
+}
+
+// Where a class of optimizers pickles everything it has: None, readable without us.
+PyObject* farewell_reduce(PyObject*, PyObject*) {
+  return Py_BuildValue("O()", reinterpret_cast<PyObject*>(Py_TYPE(Py_None)));
+}
+
+PyMethodDef g_methods[] = {
+    {"__reduce__", farewell_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject g_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.farewell";
+  type.tp_basicsize = sizeof(Farewell);
+  type.tp_dealloc = farewell_dealloc;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  type.tp_traverse = farewell_traverse;
+  type.tp_clear = farewell_clear;
+  type.tp_finalize = farewell_finalize;
+  type.tp_methods = g_methods;
+  return type;
+}();
+
+// What is there in the optimizer's own dict, borrowed; else nullptr. A copy of another optimizer
+// may have that one's.
+Farewell* find(PyObject* dict, PyObject* optimizer) {
+  PyObject* found = PyDict_GetItemWithError(dict, g_name);
+  if (found == nullptr || Py_TYPE(found) != &g_type) return PyErr_Clear(), nullptr;
+  auto* farewell = reinterpret_cast<Farewell*>(found);
+  return farewell->optimizer == optimizer ? farewell : nullptr;
+}
+
+Ref dict_of(PyObject* optimizer) {
+  Ref dict(PyObject_GenericGetDict(optimizer, nullptr));
+  if (!dict) PyErr_Clear();
+  return dict && PyDict_Check(dict.get()) ? std::move(dict) : Ref();
+}
+
+// expect_farewell(optimizer): on_gone is told when it dies. From now on it is about the
+// param_groups that the optimizer has now.
+PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
+  const Ref dict = dict_of(optimizer);
+  PyObject* groups = dict ? PyDict_GetItemWithError(dict.get(), g_groups_name) : nullptr;
+  if (groups == nullptr || g_on_gone == nullptr) return PyErr_Clear(), Py_NewRef(Py_False);
+  if (Farewell* known = find(dict.get(), optimizer)) {
+    Py_XDECREF(std::exchange(known->groups, Py_NewRef(groups)));
+    Py_RETURN_TRUE;
+  }
+  auto* self = PyObject_GC_New(Farewell, &g_type);
+  if (self == nullptr) return nullptr;
+  self->groups = Py_NewRef(groups);
+  self->optimizer = optimizer;
+  PyObject_GC_Track(self);
+  const Ref held(reinterpret_cast<PyObject*>(self));
+  if (PyDict_SetItem(dict.get(), g_name, held.get()) != 0) return nullptr;
+  Py_RETURN_TRUE;
+}
+
+PyMethodDef g_functions[] = {
+    {"expect_farewell", expect_farewell, METH_O,
+     "expect_farewell(optimizer)\n--\n\non_gone is told when this optimizer dies. False: it "
+     "cannot be."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void watch_farewells(PyObject* on_gone) noexcept {
+  const Ref old(std::exchange(g_on_gone, Py_XNewRef(on_gone)));
+}
+
+void drop_farewell(PyObject* optimizer) noexcept {
+  const Ref dict = dict_of(optimizer);
+  if (!dict) return;
+  Farewell* farewell = find(dict.get(), optimizer);
+  if (farewell == nullptr) return;
+  Py_CLEAR(farewell->groups);  // it has nothing more to say
+  if (PyDict_DelItem(dict.get(), g_name) != 0) PyErr_Clear();
+}
+
+bool add_farewell(PyObject* module) {
+  g_name = PyUnicode_InternFromString("_cirron_farewell");
+  g_groups_name = PyUnicode_InternFromString("param_groups");
+  return g_name != nullptr && g_groups_name != nullptr && PyType_Ready(&g_type) == 0 &&
+         PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native

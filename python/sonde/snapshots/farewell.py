@@ -1,0 +1,86 @@
+"""What is known of optimizers and models that may die before their epoch ends.
+
+A program that trains inside of a function has neither a model nor an optimizer when it ends.
+Nothing is kept alive for that: an optimizer tells when it dies, while what it owns is still there,
+and a model without one likewise.
+"""
+
+from __future__ import annotations
+
+from _weakref import ref
+
+from sonde import _core
+from sonde.snapshots.models import tensors_of, unwrapped
+from sonde.snapshots.optimizers import parameters_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Pairs = list[tuple[str, Any]]
+
+
+class ByHand:
+    """A model that has had gradients, and its parameters by name, none of them kept alive."""
+
+    __slots__ = ("kind", "model", "parameters")
+
+    def __init__(self, model: Any, on_gone: Callable[[ByHand], None]) -> None:
+        self.kind = type(model).__name__
+        source = tensors_of(model)
+        tensors = dict(source if isinstance(source, list) else model.named_parameters())
+        self.parameters = [(name, ref(tensor)) for name, tensor in tensors.items()]
+        # Called before the model lets go of its parameters, unless it dies as part of a cycle.
+        self.model = ref(model, lambda _: on_gone(self))
+
+
+class Farewells:
+    __slots__ = ("_by_hand", "_expected")
+
+    def __init__(self) -> None:
+        # By id() of the optimizer: the epoch it has stepped in last, and the names of what it owns,
+        # by id() too, for what it owns lives as long as itself.
+        self._expected: dict[int, tuple[int, dict[int, str]]] = {}
+        self._by_hand: list[ByHand] = []
+
+    def expect(self, optimizer: Any, sources: list[tuple[str, Any]], sequence: int) -> None:
+        """This optimizer steps in that epoch."""
+        if not _core.expect_farewell(optimizer):
+            return
+        owned = {id(parameter) for parameter in parameters_of(optimizer)}
+        names = {
+            address: prefix + name
+            for prefix, source in sources
+            for name, address in _core.parameter_ids(source)
+            if address in owned
+        }
+        self._expected[id(optimizer)] = sequence, names
+
+    def of(self, optimizer: int, groups: Any) -> tuple[int, Pairs]:
+        """The epoch an optimizer has stepped in last (0: none), and what it owned. Once."""
+        sequence, names = self._expected.pop(optimizer, (0, {}))
+        found: dict[str, Any] = {}
+        for group in groups:
+            for tensor in group["params"]:
+                if (name := names.get(id(tensor))) is not None:
+                    found[name] = tensor
+        return sequence, list(found.items())
+
+    def expect_model(self, model: Any, on_gone: Callable[[ByHand], None]) -> None:
+        """This one has had its first gradients, from whomever."""
+        self._by_hand = [each for each in self._by_hand if each.model() is not None]
+        model = unwrapped(model)
+        if all(each.model() is not model for each in self._by_hand):
+            self._by_hand.append(ByHand(model, on_gone))
+
+    def of_model(self, gone: ByHand) -> Pairs:
+        """What it had, unless an optimizer has it: that one will tell."""
+        owned = {id(each) for other in _core.seen_optimizers() for each in parameters_of(other)}
+        living = [(name, each()) for name, each in gone.parameters]
+        found = [(name, tensor) for name, tensor in living if tensor is not None]
+        return [] if any(id(tensor) in owned for _, tensor in found) else found
+
+    def clear(self) -> None:
+        self._expected.clear()
+        self._by_hand.clear()
