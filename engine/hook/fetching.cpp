@@ -16,7 +16,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
   if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
   if (pass.training_ != nullptr && pass.training_ != this) leave(here.thread, pass);
-  if (announced_ == 0) conclude(here, now);
+  if (announced_ == 0) conclude(here, now, &pass);
   const bool checks = pass.training_ == nullptr ? begin_pass(here, pass, hint, now)
                                                 : resume_pass(here, pass, hint, now);
   peeked_ = nullptr;
@@ -40,6 +40,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   record::ScopeStart start;
   start.name = names().data_load;
   pass.load_ = open(here, start, now);
+  pass.load_at_ = pass.load_.sequence;
   end_event(here);
 }
 
@@ -75,10 +76,13 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
   const bool gone = nothing && cancel(pass.load_);
   if (!gone) close(here.thread, pass.load_, now);
-  if (pass.ahead_ > 0 && pass.role_ == Pass::Role::kOwner && record::is_open(pass.scope_)) {
+  // Batches that nothing was done with yet. (This fetch, which gave none, is counted in idle_.)
+  const std::uint32_t left = pass.ever_used_ ? pass.ahead_ : pass.idle_ - 1;
+  if (left > 0 && left <= Pass::kFurthestAhead && pass.role_ == Pass::Role::kOwner &&
+      record::is_open(pass.scope_)) {
     pass.drained_ = true;
-    pass.left_ = pass.ahead_;
-    final_batch_ = pass.left_ == 1;
+    pass.left_ = left;
+    final_batch_ = left == 1;
     return;
   }
   if (gone && pass.fresh_step_) cancel_step();
@@ -104,7 +108,10 @@ void Training::take_step_back() noexcept {
 void Training::rotate_step(Here here, const Moment& now) {
   if (record::is_open(step_)) {
     // Accumulating, or a scope of the program's reaches across: the step goes on.
-    if (!done_ || step_.stack != &here.stack || !record::is_innermost(step_)) return settle();
+    if (!done_ || step_.stack != &here.stack || !record::is_innermost(step_)) {
+      if (!leaves_.only_loads()) settle();
+      return;
+    }
     close_step(here.thread, now);
   }
   settle();

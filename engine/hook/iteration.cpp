@@ -1,4 +1,7 @@
 // Loops without a loader: what their optimizers and forwards tell of steps, epochs and validations.
+#include <algorithm>
+#include <utility>
+
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 
@@ -34,11 +37,15 @@ void Training::place_without_loader(Here here, const Forward& forward, const Mom
 void Training::place_without_step(Here here, const Forward& forward, const Moment& now) {
   const bool known = knows_training_ || forward.owned == Owned::kYes;
   if (evaluates_) {
+    if (!known && forward.gradients) {
+      pend_ = true;  // a backward would make it training, in whatever mode
+      return;
+    }
     if (!known || taken(here.stack, Level::kValidation)) return settle();
     const bool loads = !leaves_.empty() && leaves_.only_loads();
     open_look(here, loads ? Moment(leaves_.front()) : Moment(now));
     if (loads) leaves_.move(0, look_.sequence);
-    settle_in_look();
+    if (!forward.gradients) settle_in_look();
     pend_ = forward.gradients;
   } else if (record::is_open(fallback_epoch_) || knows_training_) {
     begin_with_leaves(here, now);
@@ -54,7 +61,8 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
 // of the program's reaches across, and the step that is open goes on.
 bool Training::next_iteration(Here here, const Moment& now) {
   if (step_open()) {
-    if (step_.stack != &here.stack || !record::is_innermost(step_)) return false;
+    if (step_.stack != &here.stack) return false;
+    if (!record::is_innermost(step_)) return replace_step(here);
     close_step(here.thread, now);
   }
   if (record::is_open(fallback_epoch_) && next_step_ >= steps_per_epoch() &&
@@ -68,16 +76,32 @@ bool Training::next_iteration(Here here, const Moment& now) {
   return true;
 }
 
+// A scope of the program's that was opened behind the end of the step is the beginning of the next
+// one, which takes the step's place below it. False: a scope reaches across.
+bool Training::replace_step(Here here) {
+  const record::OpenScope& above = here.stack.stack[step_.slot + 1];
+  const bool full = fallback_epoch_ && next_step_ >= steps_per_epoch();
+  if (above.start_ns < done_ns_ || full) return false;
+  step_ = record::renew_beneath(here.thread, step_, next_step_, above.start_ns);
+  earlier_index_ = step_index_;
+  step_index_ = next_step_++;
+  step_pass_ = nullptr;
+  done_ = proven_ = false;
+  cycle_.begin();
+  return true;
+}
+
 void Training::open_fallback(Here here, const Moment& now) {
   if (record::is_open(fallback_epoch_)) return;
   if (fallback_epoch_) {
     // A scope of the program's has closed it. Around every single iteration, that is no epoch.
-    short_epochs_ = next_step_ <= 1 ? short_epochs_ + 1 : 0;
+    if (next_step_ <= 1) short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
     report_epoch(fallback_epoch_.sequence, next_epoch_);
     fallback_epoch_ = {};
     ++next_epoch_;
   }
-  if (short_epochs_ > 0 || innermost() != nullptr || taken(here.stack, Level::kEpoch)) return;
+  const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
+  if (depth >= short_depth_ || innermost() != nullptr || taken(here.stack, Level::kEpoch)) return;
   record::ScopeStart start;
   start.name = names().epoch;
   start.index = next_epoch_;
@@ -194,13 +218,14 @@ void Training::split_iteration(Here here, std::size_t first) {
 }
 
 // What the leaves before a fetch, or before the end of everything, turn out to be.
-void Training::conclude(Here here, const Moment& now) {
+void Training::conclude(Here here, const Moment& now, const Pass* next) {
   if (leaves_.empty() || leaves_.only_loads()) return;
   if (step_open() && done_) {
     if (leaves_.only_evaluation()) carve_check(here);
   } else if (step_open() && !proven_ && record::is_innermost(step_)) {
     if (step_pass_ != nullptr) {
-      if (!step_pass_->trains_ && !step_pass_->failed_) turn_into_validation(here, *step_pass_);
+      Pass* pass = next == nullptr || next == step_pass_ || last_ == nullptr ? step_pass_ : last_;
+      if (!pass->trains_ && !pass->failed_) turn_into_validation(here, *pass);
     } else if (!leaves_.has(Leaf::Kind::kBackward)) {
       record::relabel_scope(step_, names().validation, record::kNoIndex);
       look_ = step_;
@@ -216,12 +241,16 @@ void Training::conclude(Here here, const Moment& now) {
 bool Training::drain(Here here, const Moment& now) {
   Pass* pass = leader();
   if (!step_open() || !done_) return false;
-  if (!evaluates_ && pass->left_ > 1 && record::is_innermost(step_)) {
+  if (!evaluates_ && pass->left_ > 1) {
     --pass->left_;
     final_batch_ = pass->left_ == 1;
     settle();
-    close_step(here.thread, now);
-    if (!taken(here.stack, Level::kStep)) open_step(here, -1, now);
+    if (record::is_innermost(step_)) {
+      close_step(here.thread, now);
+      if (!taken(here.stack, Level::kStep)) open_step(here, -1, now);
+    } else {
+      replace_step(here);
+    }
     return false;
   }
   if (!cycle_.complete()) return false;  // another optimizer may be to come
@@ -229,17 +258,28 @@ bool Training::drain(Here here, const Moment& now) {
   return true;
 }
 
-// A pass in an epoch without a loader was taken for a look, and its batch is trained with while its
-// iterator lives: it is a loop of its own, with an epoch of its own.
+// A pass in an epoch without a loader, or over the loader of the epoch, was taken for a look, and
+// its batch is trained with while its iterator lives: it is a loop with an epoch of its own.
 void Training::promote(Here here, Pass& pass) {
-  if (!record::is_open(fallback_epoch_) || pass.role_ != Pass::Role::kMember ||
-      step_pass_ != &pass || leaves_.empty() || !untouched(here.thread) ||
-      !record::is_innermost(step_))
+  Pass* outer = innermost();
+  const bool in_fallback = record::is_open(fallback_epoch_);
+  if (pass.supersedes_ && outer != nullptr && begins_anew(*outer, pass)) {
+    if (outer->scope_.slot + 1 != step_.slot) return;
+  } else if (!in_fallback || fallback_epoch_.slot + 1 != step_.slot) {
     return;
-  if (fallback_epoch_.slot + 1 != step_.slot) return;
+  }
+  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass || leaves_.empty() ||
+      !untouched(here.thread) || !record::is_innermost(step_))
+    return;
   const Moment start(leaves_.front());
   cancel_step();
-  end_fallback(here.thread, start);
+  if (in_fallback) {
+    end_fallback(here.thread, start);
+  } else {
+    const Leaves moved = std::exchange(leaves_, {});  // they are not the other's
+    finish(here.thread, *outer, start);
+    leaves_ = moved;
+  }
   pass.nested_ = false;
   own(here, pass, false, start);
   open_step(here, -1, start);

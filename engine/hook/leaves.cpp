@@ -19,6 +19,12 @@ bool Leaves::only_evaluation() const noexcept {
                      [](const Leaf& leaf) { return leaf.evaluates; });
 }
 
+std::size_t Leaves::find(std::uint64_t sequence) const noexcept {
+  const auto found = std::find_if(leaves_.begin(), leaves_.end(),
+                                  [&](const Leaf& leaf) { return leaf.sequence == sequence; });
+  return static_cast<std::size_t>(found - leaves_.begin());
+}
+
 void Leaves::add(const Leaf& leaf) {
   if (full()) {
     record::settle_provisional(*leaves_.front().record);
@@ -32,11 +38,6 @@ void Leaves::move(std::size_t from, std::uint64_t parent) noexcept {
     record::move_provisional(*leaves_[i].record, parent);
 }
 
-void Leaves::settle() noexcept {
-  for (const Leaf& leaf : leaves_) record::settle_provisional(*leaf.record);
-  leaves_.clear();
-}
-
 void Leaves::use(std::uint64_t sequence) noexcept {
   for (Leaf& leaf : leaves_) leaf.used = leaf.used || leaf.sequence == sequence;
 }
@@ -46,12 +47,16 @@ bool Leaves::watched() const noexcept {
 }
 
 std::size_t Leaves::first_used() const noexcept {
+  const bool modes_differ = std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) {
+    return leaf.kind == Leaf::Kind::kForward && !leaf.evaluates;
+  });
   std::size_t first = 0;
   bool trains = false;  // from there on, as far as can be told
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
     if (leaf.watched && leaf.used) return first;
-    if (leaf.watched || (leaf.evaluates && !trains)) {
+    const bool evaluates = leaf.sure || (leaf.evaluates && modes_differ);
+    if (leaf.watched || (evaluates && !trains)) {
       first = i + 1;
       trains = false;
     } else {

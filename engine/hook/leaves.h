@@ -18,7 +18,8 @@ struct Leaf {
   std::uint64_t start_ns = 0;
   std::uint32_t start_event = 0;  // on the GPU, 0: none
   Kind kind = Kind::kForward;
-  bool evaluates = false;  // a forward that looks like an evaluation's
+  bool evaluates = false;  // a forward that looks like an evaluation's,
+  bool sure = false;       // with gradients off
   bool watched = false;    // somebody will say whether a backward goes through it,
   bool used = false;       // and one did
 };
@@ -43,11 +44,21 @@ class Leaves {
   // Nothing but forwards that look like an evaluation's.
   bool only_evaluation() const noexcept;
 
+  // Of the span with this sequence; size(): it is not there.
+  std::size_t find(std::uint64_t sequence) const noexcept;
+
   void add(const Leaf& leaf);
   // From this one on they belong below `parent`.
   void move(std::size_t from, std::uint64_t parent) noexcept;
-  // Their place is certain.
-  void settle() noexcept;
+  // Their place is certain. `settled` hears of their parents.
+  template <typename Settled>
+  void settle(Settled settled) noexcept {
+    for (const Leaf& leaf : leaves_) {
+      settled(leaf.record->parent);
+      record::settle_provisional(*leaf.record);
+    }
+    leaves_.clear();
+  }
 
   // A backward went through the span with this sequence.
   void use(std::uint64_t sequence) noexcept;

@@ -19,7 +19,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.training_ = this;
   pass.role_ = Pass::Role::kNone;
   pass.failed_ = pass.trains_ = pass.evaluates_ = pass.sure_ = pass.nested_ = false;
-  pass.used_ = pass.ever_used_ = pass.drained_ = false;
+  pass.used_ = pass.ever_used_ = pass.drained_ = pass.supersedes_ = pass.waits_ = false;
+  pass.off_ = hint == Hint::kGradientsOff;
   pass.ahead_ = pass.idle_ = 0;
   pass.fetches_ = 0;
   pass.first_at_ = here.thread.lane->next_sequence;
@@ -36,6 +37,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
     if (!is_over(*outer, pass, evaluates)) break;
     finish(here.thread, *outer, now);
   }
+  // Gradients are on again, or the model trains: validations whose iterators live are over.
+  if (!evaluates && !announced) pause_checks(here, now);
   if (taken(here.stack, Level::kValidation)) {
     pass.role_ = Pass::Role::kMember;
     pass.evaluates_ = true;
@@ -60,7 +63,16 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
     own(here, pass, false, now);
   }
   known_.push_back(&pass);
-  if (const Pass* outer = innermost()) pass.outer_fetches_ = outer->fetches_;
+  const Pass* outer = innermost();
+  if (outer != nullptr) pass.outer_fetches_ = outer->fetches_;
+  const bool again =
+      pass.role_ == Pass::Role::kMember && outer != nullptr && begins_anew(*outer, pass);
+  pass.waits_ = again && outer->drained_;
+  pass.supersedes_ = again && !outer->drained_;
+  if (pass.waits_) {
+    pass.ahead_ = outer->left_;
+    pass.ever_used_ = true;
+  }
   return pass.evaluates_;
 }
 
@@ -76,8 +88,13 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
     pass.role_ = Pass::Role::kMember;
   }
   if (announced_ > 0) return true;
+  if (pass.waits_ && done_) follow(here, pass, now);
+  pass.off_ = hint == Hint::kGradientsOff;
   if (pass.evaluates_ && !pass.trains_) {
-    if (pass.role_ == Pass::Role::kOwner) return settle(), true;
+    if (pass.role_ == Pass::Role::kOwner) {
+      if (!leaves_.only_loads()) settle();
+      return true;
+    }
     make_room_for_check(here, now);
     settle();
     close_look(here, now);
@@ -101,16 +118,32 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
   return false;
 }
 
+// The last batches of the pass before it have been trained with.
+void Training::follow(Here here, Pass& pass, const Moment& now) {
+  pass.waits_ = false;
+  Pass* outer = innermost();
+  if (outer == nullptr || !outer->drained_) return;
+  finish(here.thread, *outer, now);
+  if (taken(here.stack, Level::kEpoch) || innermost() != nullptr) return;
+  own(here, pass, false, now);
+  pass.nested_ = false;
+}
+
 // Does `next` show that nothing more will come from `outer`, although its iterator lives?
 bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates) const {
-  if (!record::is_open(outer.scope_) || outer.drained_) return true;
+  if (!record::is_open(outer.scope_)) return true;
+  if (outer.drained_) return outer.evaluates_ || !begins_anew(outer, next) || !step_open() || done_;
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
   if (outer.failed_) return true;
-  // The loader begins anew. (Iterators made before the first fetch are companions, as in zip.)
-  if (outer.source_ == next.source_ && next.made_at_ > outer.first_at_) return true;
+  if (begins_anew(outer, next) && !outer.trains_) return true;
   // It was fed by this loader before, and has not fetched since.
   return fed_by_ == next.source_ && fed_scope_ == outer.scope_.sequence &&
          fed_fetches_ == outer.fetches_;
+}
+
+// The same loader once more. (Iterators made before the first fetch are companions, as in zip.)
+bool Training::begins_anew(const Pass& outer, const Pass& next) noexcept {
+  return outer.source_ == next.source_ && next.made_at_ > outer.first_at_ && !next.again_;
 }
 
 bool Training::trained_before(const void* source) const {
@@ -181,12 +214,11 @@ Pass* Training::leader() const {
 
 // A model ran, a backward or an optimizer step came: on batches of all that have fetched.
 void Training::use_batches() noexcept {
-  constexpr std::uint32_t kFurthestAhead = 16;
   for (Pass* pass : known_) {
     pass->used_ = true;
     if (pass->ever_used_) continue;
     pass->ever_used_ = true;
-    pass->ahead_ = pass->idle_ > 1 && pass->idle_ <= kFurthestAhead ? pass->idle_ - 1 : 0;
+    pass->ahead_ = pass->idle_ > 1 && pass->idle_ <= Pass::kFurthestAhead ? pass->idle_ - 1 : 0;
   }
 }
 
@@ -194,9 +226,7 @@ void Training::use_batches() noexcept {
 void Training::prove() {
   proven_ = knows_training_ = true;
   for (Pass* pass : {last_, innermost()}) {
-    if (pass == nullptr || pass->trains_) continue;
-    pass->no_hint_ = pass->no_hint_ || pass->evaluates_;
-    pass->trains_ = true;
+    if (pass != nullptr && !pass->evaluates_) pass->trains_ = true;
   }
 }
 
@@ -258,7 +288,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   // A validation of nothing is none.
   const bool empty = pass.evaluates_ && !pass.trains_ && open &&
                      record::is_innermost(pass.scope_) &&
-                     thread.lane->next_sequence == pass.scope_.sequence + 2 && !pass.ever_used_;
+                     thread.lane->next_sequence == pass.scope_.sequence + 2;
   if (!empty || !cancel(pass.scope_)) close(thread, pass.scope_, now);
   forget(pass);
 }
@@ -309,7 +339,8 @@ bool Training::drop_peek(ThreadState& thread, Pass& pass) {
 
 // Models ran on its batch, and no backward came: the step that its fetch opened is none.
 void Training::turn_into_validation(Here here, Pass& pass) {
-  if (step_pass_ != &pass || !step_open() || !record::is_innermost(step_)) return;
+  if (!step_open() || !record::is_innermost(step_)) return;
+  if (step_pass_ != &pass) return turn_part_into_validation(here, pass);
   pass.evaluates_ = true;
   if (pass.role_ != Pass::Role::kOwner) {
     record::relabel_scope(step_, names().validation, record::kNoIndex);
@@ -319,7 +350,7 @@ void Training::turn_into_validation(Here here, Pass& pass) {
     owners_.push_back(&pass);
     return take_step_back();
   }
-  if (untouched(here.thread)) {
+  if (untouched(here.thread) && !has_children(step_.sequence)) {
     leaves_.move(0, pass.scope_.sequence);
     cancel_step();
   } else {
@@ -330,12 +361,28 @@ void Training::turn_into_validation(Here here, Pass& pass) {
   record::relabel_scope(pass.scope_, names().validation, record::kNoIndex);
 }
 
+// Its batch came on top of one that waits to be trained with.
+void Training::turn_part_into_validation(Here here, Pass& pass) {
+  const std::size_t first = leaves_.find(pass.load_at_);
+  if (first == leaves_.size() || pass.role_ != Pass::Role::kMember) return;
+  const Moment start(leaves_[first]);
+  if (untouched(here.thread) && !has_children(step_.sequence)) {
+    cancel_step();
+    leaves_.move(0, record::current_parent(here.stack));
+  }
+  own(here, pass, true, start);
+  pass.nested_ = true;
+  pass.first_check_ = pass.fetches_;
+  leaves_.move(first, pass.scope_.sequence);
+}
+
 // It looked like validation, and a backward shows that it is none: what has happened since the last
 // fetch is a step.
 void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !leaves_.empty();
   const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);
   pass.no_hint_ = true;
+  trains_in_eval_ = trains_in_eval_ || !pass.sure_;
   pass.evaluates_ = false;
   pass.trains_ = true;
   if (!pass.nested_) {

@@ -27,6 +27,9 @@ class Pass {
   // How many batches the loader says it has; 0: it does not say.
   void set_length(std::uint64_t batches) noexcept { length_ = batches; }
 
+  // Who fetches further ahead than this does something else.
+  static constexpr std::uint32_t kFurthestAhead = 16;
+
  private:
   friend class Training;
   enum class Role : std::uint8_t {
@@ -48,6 +51,9 @@ class Pass {
   bool no_hint_ = false;     // it fetches with gradients off, and trains all the same
   bool failed_ = false;      // an exception passed through; if nothing is fetched again, it is over
   bool fresh_step_ = false;  // the fetch under way opened the step
+  bool off_ = false;         // its last fetch was made with gradients off
+  bool waits_ = false;       // a pass over the same loader has batches left to train with
+  bool supersedes_ = false;  // a pass over the same loader is under way, which may be over
   bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
   bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
   std::uint32_t left_ = 0;   // so many
@@ -58,6 +64,7 @@ class Pass {
   std::uint64_t made_ns_;
   std::uint64_t made_at_;            // sequence that was next on its thread
   std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
+  std::uint64_t load_at_ = 0;        // sequence of the last fetch
   std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
   std::uint64_t first_check_ = 0;    // the fetch with which its scope begins
 };

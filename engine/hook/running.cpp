@@ -65,15 +65,12 @@ bool Training::stands_free(const record::Lane& stack) const noexcept {
 
 void Training::place_forward(Here here, const Forward& forward, const Moment& now) {
   const bool trainable = forward.owned != Owned::kNo;
-  const bool sure = trainable && !forward.gradients;
+  const bool sure = sure_ = trainable && !forward.gradients;
   evaluates_ = sure || (trainable && !forward.training && !trains_in_eval_);
   if (forward.gradients) owned_ = forward.owned == Owned::kYes;
   peeked_ = nullptr;
   if (Pass* check = checking()) {
-    const bool outer_trains = owners_.size() > 1 && owners_[owners_.size() - 2]->trains_;
-    const bool trains_again =
-        forward.gradients && forward.training && check->sure_ && (outer_trains || check->drained_);
-    if (!trains_again) {
+    if (!trains_again(*check, forward)) {
       check->sure_ = check->sure_ || sure;
       pend_ = true;
       return;
@@ -99,6 +96,13 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
   }
 }
 
+// A validation is open, and this forward is none of it.
+bool Training::trains_again(const Pass& check, const Forward& forward) const noexcept {
+  if (!forward.gradients || !forward.training || !check.sure_) return false;
+  const bool outer_trains = owners_.size() > 1 && owners_[owners_.size() - 2]->trains_;
+  return check.drained_ || check.off_ || outer_trains || (knows_training_ && leader() == nullptr);
+}
+
 // A step is under way.
 void Training::place_in_step(Here here, const Forward& forward, bool sure) {
   Pass* pass = step_pass_;
@@ -108,6 +112,12 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       turn_into_validation(here, *pass);
       pass->sure_ = sure;
     }
+    pend_ = true;
+    return;
+  }
+  // A batch of another pass came on top: the next fetch tells whether that was a validation.
+  if (pass != nullptr && last_ != nullptr && last_ != pass && !last_->trains_ &&
+      !last_->evaluates_ && !proven_) {
     pend_ = true;
     return;
   }
@@ -198,6 +208,8 @@ void Training::place_backward(Here here, const Moment& now) {
     } else {
       pend_ = !cycle_.known();
     }
+  } else if (pass == nullptr && owned_ && inside_scope(here.stack)) {
+    pend_ = true;  // where the optimizer steps is where the iteration is
   } else if (!taken(here.stack, Level::kStep)) {
     begin_with_leaves(here, now);
     prove();
@@ -234,6 +246,12 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
     ++since_fetch_;
   }
   end_event(here);
+}
+
+// Is the innermost scope one of the program's?
+bool Training::inside_scope(const record::Lane& stack) const noexcept {
+  const std::uint64_t parent = record::current_parent(stack);
+  return stack.depth.load(std::memory_order_relaxed) > 0 && parent != fallback_epoch_.sequence;
 }
 
 // -- optimizer --
@@ -315,6 +333,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   if (optimizing()) return;  // one that is part of another
   ++g_taken;
   done_ = true;
+  done_ns_ = now.ns;
   if (announced_ > 0) return;  // no sign of a loop of the program's own
   if (cycle_.repeats(id) || cycle_.taken() == 0) ++since_fetch_;
   cycle_.note(id);

@@ -49,7 +49,7 @@ const Training* Training::on(const Lane& stack) noexcept {
 void Training::begin_tenancy(Here here) noexcept {
   intern_names();
   for (Pass* pass : known_) pass->training_ = nullptr;
-  leaves_.settle();
+  settle();
   *this = Training();
   stack_ = &here.stack;
   tenancy_ = here.stack.tenancy;
@@ -74,6 +74,23 @@ std::int64_t Training::steps_per_epoch() noexcept { return g_steps_per_epoch; }
 void Training::settle_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
     if (training && training->generation_ == thread.generation) training->settle();
+  }
+}
+
+void Training::report_closed() noexcept {
+  for (const auto& training : g_trainings) {
+    if (!training || !training->of_this_session()) continue;
+    record::ScopeHandle& epoch = training->fallback_epoch_;
+    if (epoch && !record::is_open(epoch)) {
+      training->report_epoch(epoch.sequence, training->next_epoch_++);
+      epoch = {};
+    }
+    for (Pass* pass : std::vector<Pass*>(training->owners_)) {
+      if (record::is_open(pass->scope_)) continue;
+      if (is_epoch(*pass)) training->report_epoch(pass->scope_.sequence, training->next_epoch_++);
+      std::erase(training->owners_, pass);
+      pass->role_ = Pass::Role::kMember;
+    }
   }
 }
 
@@ -184,6 +201,7 @@ void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Momen
 // As if it had never been opened. Only for the innermost.
 bool Training::cancel(ScopeHandle& scope) {
   if (!scope) return true;
+  if (has_children(scope.sequence)) return false;
   const std::uint64_t aux = scope.stack->stack[scope.slot].aux;
   const bool has_gpu = (scope.stack->stack[scope.slot].flags.load() & record::kHasGpu) != 0;
   if (!record::cancel_scope(scope)) return false;
@@ -238,18 +256,29 @@ bool Training::untouched(const ThreadState& thread) const noexcept {
 
 void Training::settle() noexcept {
   peeked_ = nullptr;
-  leaves_.settle();
+  leaves_.settle([&](std::uint64_t parent) { note_child(parent); });
+}
+
+void Training::note_child(std::uint64_t parent) noexcept {
+  if (!has_children(parent)) parents_[parents_at_++ % parents_.size()] = parent;
+}
+
+bool Training::has_children(std::uint64_t sequence) const noexcept {
+  return std::find(parents_.begin(), parents_.end(), sequence) != parents_.end();
 }
 
 void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Moment& now) {
   const bool pend = pend_ && record::is_open(scope);
-  if (!pend) [[likely]]
+  if (!pend) [[likely]] {
+    if (scope) note_child(scope.stack->stack[scope.slot].parent);
     return close(here.thread, scope, now);
+  }
   OpenScope& slot = scope.stack->stack[scope.slot];
   Leaf leaf{.sequence = scope.sequence,
             .start_ns = slot.start_ns,
             .kind = kind,
             .evaluates = kind == Leaf::Kind::kForward && evaluates_,
+            .sure = kind == Leaf::Kind::kForward && sure_,
             .watched = kind == Leaf::Kind::kForward && watch_};
   if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0) {
     leaf.start_event = static_cast<std::uint32_t>(slot.aux);

@@ -14,6 +14,7 @@
 // stack, one at a time (the host holds the GIL). Nothing here throws.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -65,6 +66,8 @@ class Training {
   // Writes what waits to be understood, on every stack: the session is read or ends.
   static void settle_all(record::ThreadState& thread) noexcept;
 
+  // Tells the ends of epochs that scopes of the program's have closed.
+  static void report_closed() noexcept;
   // Before the session ends: what was not certain is as certain as it gets.
   static void conclude_all(record::ThreadState& thread) noexcept;
   // The hooks are taken away: what they have opened ends here, on every stack.
@@ -173,13 +176,16 @@ class Training {
                               const Moment& now, std::string_view error = {});
   static void close_around(record::ThreadState& thread, record::ScopeHandle& scope,
                            const Moment& now);
-  static bool cancel(record::ScopeHandle& scope);
+  bool cancel(record::ScopeHandle& scope);
+  bool has_children(std::uint64_t sequence) const noexcept;
+  void note_child(std::uint64_t parent) noexcept;
 
   // -- passes --
   bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   void end_passes_fetch(Here here, Pass& pass, const Moment& now);
   bool is_over(const Pass& outer, const Pass& next, bool next_evaluates) const;
+  static bool begins_anew(const Pass& outer, const Pass& next) noexcept;
   bool trained_before(const void* source) const;
   void remember(const Pass& pass);
   void own(Here here, Pass& pass, bool evaluates, const Moment& now);
@@ -190,6 +196,7 @@ class Training {
   bool drop_peek(record::ThreadState& thread, Pass& pass);
   void turn_into_validation(Here here, Pass& pass);
   void turn_into_training(Here here, Pass& pass, const Moment& now);
+  void turn_part_into_validation(Here here, Pass& pass);
   void promote(Here here, Pass& pass);
   static bool is_look(const Pass& pass) noexcept;
   static bool is_epoch(const Pass& pass) noexcept;
@@ -199,6 +206,7 @@ class Training {
   // The pass whose batches are trained with; nullptr: steps follow from the optimizers alone.
   Pass* leader() const;
   bool drain(Here here, const Moment& now);
+  void follow(Here here, Pass& pass, const Moment& now);
   SONDE_HOT void use_batches() noexcept;
   SONDE_HOT void prove();
   void note_failure();
@@ -225,6 +233,7 @@ class Training {
   void place_without_loader(Here here, const Forward& forward, const Moment& now);
   void place_without_step(Here here, const Forward& forward, const Moment& now);
   bool next_iteration(Here here, const Moment& now);
+  bool replace_step(Here here);
   void begin_with_leaves(Here here, const Moment& now);
   void begin_behind_leaves(Here here);
   void split_iteration(Here here, std::size_t first);
@@ -239,10 +248,13 @@ class Training {
   // -- what runs --
   SONDE_HOT void place_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_in_step(Here here, const Forward& forward, bool sure);
+  bool trains_again(const Pass& check, const Forward& forward) const noexcept;
+  bool inside_scope(const record::Lane& stack) const noexcept;
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
   SONDE_HOT void place_optimizer(Here here, const void* optimizer, const Moment& now);
-  void conclude(Here here, const Moment& now);
+  // `next`: whose fetch ends what came before; nullptr: something else does.
+  void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   SONDE_HOT void settle() noexcept;
   bool untouched(const record::ThreadState& thread) const noexcept;
   SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
@@ -282,7 +294,8 @@ class Training {
   bool done_ = false;                // the step has had its optimizer step
   bool proven_ = false;              // it has had a backward or an optimizer step
   bool pend_ = false;                // the leaf under way is not certain of its place
-  bool evaluates_ = false;           // it is a forward that looks like an evaluation's
+  bool evaluates_ = false;           // it is a forward that looks like an evaluation's,
+  bool sure_ = false;                // with gradients off
   bool watch_ = false;               // it is one of several, of which a backward may use one
   bool touched_ = false;             // something else was recorded between the leaves
   bool final_batch_ = false;         // the pass that makes the epoch has fetched its last
@@ -293,6 +306,9 @@ class Training {
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
   std::uint64_t expected_ = 0;  // sequence that is next if nobody else records
+  // The newest scopes that spans of ours are certain to be in.
+  std::array<std::uint64_t, 4> parents_ = {};
+  std::uint32_t parents_at_ = 0;
   Leaves leaves_;
   Cycle cycle_;
   record::ScopeHandle running_;  // the forward or backward under way
@@ -303,6 +319,7 @@ class Training {
   std::int64_t step_index_ = -1, earlier_index_ = -1;
 
   Optimizer optimizer_;            // the innermost
+  std::uint64_t done_ns_ = 0;      // when the optimizer last stepped
   std::uint32_t since_fetch_ = 0;  // iterations of the optimizers since the last fetch
   std::vector<Optimizer> outer_optimizers_;
   LastStep last_step_;
@@ -311,9 +328,11 @@ class Training {
   std::vector<Pass*> known_;                 // all that have begun
   std::vector<std::unique_ptr<Pass>> kept_;  // drained ones whose iterators are gone
   record::ScopeHandle fallback_epoch_;       // without a loader
-  std::uint32_t short_epochs_ = 0;  // of those, ended by a scope of the program's after a step
-  record::ScopeHandle look_;        // a validation without a loader,
-  std::uint32_t look_spans_ = 0;    // and how many spans are certain to be in it
+  // Where a scope of the program's around a single iteration has closed one: no other is opened
+  // that deep.
+  std::uint32_t short_depth_ = ~0u;
+  record::ScopeHandle look_;      // a validation without a loader,
+  std::uint32_t look_spans_ = 0;  // and how many spans are certain to be in it
 
   std::vector<const void*> trained_;  // loaders whose last pass trained, the newest at the end
   // A pass that has fed another's epoch and ended, while that other fetched nothing.

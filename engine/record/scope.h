@@ -178,6 +178,9 @@ void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
 // Closes a scope that need not be the innermost: those opened in it go on, as children of what it
 // was in. For the owner of the stack.
 void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
+// Likewise, but they go on as children of another scope of that name, which begins in its place.
+ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle, std::int64_t index,
+                          std::uint64_t now) noexcept;
 
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;

@@ -156,6 +156,8 @@ PyObject* epoch_over(PyObject*, PyObject*) {
 }
 
 void tell_open_epochs() {
+  Training::report_closed();
+  sonde::native::tell_epoch_ends();
   record::Journal& journal = record::Journal::instance();
   std::vector<EpochEnd> open;
   for (std::uint32_t i = 0; snapshots_wanted() && i < journal.lane_count(); ++i) {

@@ -83,7 +83,9 @@ def check(program):
 
 
 def count_marks(span):
-    return len(span["marks"]) + sum(count_marks(child) for child in span["children"])
+    """The program's own: the first value that is not finite is marked by us."""
+    own = [mark for mark in span["marks"] if mark["name"] != "first_non_finite"]
+    return len(own) + sum(count_marks(child) for child in span["children"])
 
 
 def report(program, truth, root, found):

@@ -257,7 +257,7 @@ class Truth:
         if kind == "several":
             return [said, *self.by_leader(mine)]
         if kind == "scoped":
-            return [said, self.without_first(mine)]
+            return [said, self.without_first(mine), self.without_two(mine, said)]
         if kind == "left_over":
             return [said, self.without_rest(mine, said)]
         return [said]
@@ -284,8 +284,12 @@ class Truth:
             for n in mine
         }
 
+    def without_two(self, mine, said):
+        """That iterations have a scope of the program's around a part shows with the second."""
+        return {n: said[n] if self.ops[n].turn > 1 else None for n in mine}
+
     def without_rest(self, mine, said):
-        last = max(n for n in mine if self.ops[n].kind == "optimizer_step")
+        last = max((n for n in mine if self.ops[n].kind == "optimizer_step"), default=-1)
         return {n: said[n] if n <= last else None for n in mine}
 
 

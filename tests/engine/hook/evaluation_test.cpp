@@ -180,6 +180,71 @@ TEST_F(TrainingTree, ValidationThatFetchesAhead) {
                         kStep + ")");
 }
 
+TEST_F(TrainingTree, OneBatchThatIsFetchedAheadInEvaluationMode) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass, Fetched::kItem, Hint::kModelInEval);
+  fetch(*pass, Fetched::kEnd, Hint::kNone);
+  drop(std::move(pass));
+  forward(Mode::kEval);
+  backward();
+  optimize();
+  finish();
+  EXPECT_EQ(tree(), "epoch[0](step[0](data_load forward:eval backward optimizer_step))");
+}
+
+TEST_F(TrainingTree, ValidationThatNothingHintsAtBeforeTheFirstForward) {
+  Loader loader, held_out;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    auto check = held_out.iterate();
+    fetch(*check);
+    forward();
+    end_of(*check);
+    train();
+  }
+  end_of(*pass);
+  const std::string step = "data_load validation(data_load forward) step[";
+  const std::string part = "](forward backward optimizer_step)";
+  EXPECT_EQ(tree(), "epoch[0](" + step + "0" + part + " " + step + "1" + part + ")");
+}
+
+TEST_F(TrainingTree, EndlessLoaderThatIsFetchedAhead) {
+  Loader loader;
+  auto pass = loader.iterate();
+  fetch(*pass);
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 1) {
+      end_of(*pass);
+      pass = loader.iterate();
+    }
+    fetch(*pass);
+    train();
+  }
+  drop(std::move(pass));
+  finish();
+  const std::string tree = this->tree();
+  EXPECT_NE(tree.find("epoch[0](step[0](data_load data_load forward backward optimizer_step) "
+                      "step[1](data_load forward backward optimizer_step)) epoch[1](step[0]"),
+            std::string::npos)
+      << tree;
+}
+
+TEST_F(TrainingTree, LookAtTheLoaderOfTheEpoch) {
+  Loader loader;
+  auto pass = loader.iterate();
+  for (int i = 0; i < 2; ++i) {
+    fetch(*pass);
+    train();
+    auto peek = loader.iterate();
+    fetch(*peek);
+    drop(std::move(peek));
+  }
+  end_of(*pass);
+  EXPECT_EQ(tree(), "epoch[0](step[0]" + kStep + " data_load step[1]" + kStep + " data_load)");
+}
+
 TEST_F(TrainingTree, ValidationOfNothingIsNone) {
   Loader held_out;
   auto check = held_out.iterate();
