@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/model/runs.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/names.h"
@@ -71,45 +72,86 @@ void Session::begin() {
     Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
     open_root();
   }
-  if (directory_) open_journal();
+  // Where something was recorded already there is something to keep.
+  asleep_.store(options_.on_demand && Journal::instance().lane_count() == 0);
+  Complaints complaints;
+  if (asleep_.load()) {
+    Journal::instance().on_first_lane(&Engine::awaken_session);
+  } else {
+    complaints = open();
+  }
+  if (was_open) record::open_gate();
+  speak(complaints);
+}
+
+// Nobody has a lane, so nobody records: the journal may move to its file with the gate open.
+void Session::awaken() {
+  Complaints complaints;
+  {
+    const std::lock_guard lock(waking_);
+    if (!asleep_.exchange(false)) return;
+    complaints = open();
+    Journal::instance().on_first_lane(nullptr);  // who came meanwhile waits for the lock
+  }
+  speak(complaints);
+}
+
+// True when nothing was recorded: the session was never there.
+bool Session::end_asleep() {
+  const std::lock_guard lock(waking_);
+  if (!asleep_.exchange(false)) return false;
+  Journal::instance().on_first_lane(nullptr);
+  __atomic_store_n(&Journal::instance().header().session.sequence, 0, __ATOMIC_RELAXED);
+  return true;
+}
+
+// What goes wrong is said by the caller, once no lock is held: speaking may need the GIL.
+Session::Complaints Session::open() {
+  Complaints complaints;
+  if (directory_) {
+    if (const base::Status status = open_journal(); !status.ok()) {
+      // One cause, one warning: what cannot hold the journal cannot hold the spool either.
+      complaints.push_back(
+          {output_usable_ ? "journal" : "spool-write",
+           status.text() +
+               "; recording goes on in memory, but a killed process will lose what is not "
+               "flushed: make " +
+               options_.output_dir + " writable or pass profile(path=...)"});
+    }
+  }
   Journal::instance().remember_session();
   lost_pages_ = Journal::lost_pages();
   lost_at_start_ = record::total_losses();
-  if (was_open) record::open_gate();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
   const base::Status status = base::start_thread(thread_, "sonde-drain", [this] { run(); });
-  if (status.ok()) return;
+  if (status.ok()) return complaints;
   threadless_ = true;
   unwatch_termination();  // nobody would act on the signal
-  base::log_once(LogLevel::kWarning, "cirron.profiler", "no-thread",
-                 status.text() +
-                     "; what is recorded is written only by flush() and shutdown(), and what does "
-                     "not fit into memory until then is dropped and counted: allow the process "
-                     "more threads (ulimit -u) or memory (ulimit -v)");
+  complaints.push_back(
+      {"no-thread",
+       status.text() +
+           "; what is recorded is written only by flush() and shutdown(), and what does not fit "
+           "into memory until then is dropped and counted: allow the process more threads "
+           "(ulimit -u) or memory (ulimit -v)"});
+  return complaints;
 }
 
-void Session::open_journal() {
+void Session::speak(const Complaints& complaints) {
+  for (const Complaint& complaint : complaints)
+    base::log_once(LogLevel::kWarning, "cirron.profiler", complaint.key, complaint.text);
+}
+
+base::Status Session::open_journal() {
   const std::string live = base::join_path(options_.output_dir, spool::kLiveFolder);
   base::Status status = base::make_directories(live);
   if (status.ok()) status = base::make_directories(directory_->path());
-  // One cause, one warning: what cannot hold the journal cannot hold the spool either.
-  const char* key = "journal";
-  if (status.ok()) {
-    std::string name =
-        spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
-    name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
-    status = Journal::instance().attach_file(base::join_path(live, name));
-  } else {
-    key = "spool-write";
-    output_usable_ = false;
-  }
-  if (status.ok()) return;
-  base::log_once(LogLevel::kWarning, "cirron.profiler", key,
-                 status.text() +
-                     "; recording goes on in memory, but a killed process will lose what is not "
-                     "flushed: make " +
-                     options_.output_dir + " writable or pass profile(path=...)");
+  output_usable_ = status.ok();
+  if (!status.ok()) return status;
+  std::string name =
+      spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
+  name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
+  return Journal::instance().attach_file(base::join_path(live, name));
 }
 
 void Session::open_root() {
@@ -136,6 +178,7 @@ void Session::open_root() {
 }
 
 void Session::close_scopes(bool for_good) {
+  if (end_asleep()) return;
   record::ThreadState* thread = record::this_thread();
   const bool was_open = record::gate_open();
   record::close_gate();
@@ -185,7 +228,7 @@ void Session::release() {
 }
 
 void Session::flush() {
-  if (t_draining) return;  // a sink that flushes would wait for itself
+  if (t_draining || asleep()) return;  // a sink that flushes would wait for itself
   if (threadless_) return drain_here(false);
   const std::uint64_t mine = requested_.fetch_add(1) + 1;
   Journal::instance().wake().raise();
@@ -210,6 +253,7 @@ void Session::say_no_place_for_blobs() const noexcept {
 
 void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
                           bool more) {
+  if (asleep()) awaken();
   const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
   if (wanted && !blobs_) {
     say_no_place_for_blobs();
@@ -232,7 +276,6 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
 void Session::run() noexcept {
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
-  Journal::instance().warm_ahead();
   try {
     if (output_usable_ && directory_) recover_dead();
   } catch (const std::exception& error) {
@@ -247,7 +290,9 @@ void Session::run() noexcept {
     done_event_.raise();
     if (termination_requested()) return finish_for_signal();
     if (stopping_.load()) break;
-    // A long listing of the spool is done in slices, and only while nobody waits.
+    // What takes long is done in slices, and only while nobody waits.
+    while (wake.now() == seen && !Journal::instance().warm_ahead()) {
+    }
     while (directory_ && wake.now() == seen && !directory_->scan_some()) {
     }
     sleep(seen);
@@ -412,7 +457,7 @@ void Session::drain_batches() {
   for (bool more = true; more;) {
     Moved moved;
     more = next_batch(moved);
-    if (!batch_.empty()) {
+    if (!batch_.empty() && !is_only_the_session()) {
       deliver(std::move(moved));
     } else if (outbox_) {
       outbox_->skip(std::move(moved));
@@ -421,6 +466,14 @@ void Session::drain_batches() {
     }
     if (more) grow_journal();  // under heavy recording there is no waiting for the next tick
   }
+}
+
+// A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
+// interest) leaves no run behind either.
+bool Session::is_only_the_session() const {
+  return options_.on_demand && batches_.load(std::memory_order_relaxed) == 0 &&
+         batch_.record_count() == 1 && batch_.spans.size() == 1 &&
+         batch_.spans.front().name == model::kSessionName;
 }
 
 // Spans that wait for the GPU are left for the next tick. Where somebody waits for them, the GPU
@@ -557,7 +610,8 @@ void Session::look_around() {
 }
 
 void Session::recover_dead() {
-  const spool::Recovery recovery = spool::recover_directory(options_.output_dir);
+  const spool::Recovery recovery =
+      spool::recover_directory(options_.output_dir, Journal::instance().path());
   recovered_journals_.store(recovery.journals);
   recovered_spans_.store(recovery.spans + recovery.open_scopes);
   recovery_problems_.store(recovery.problems.size());

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
@@ -34,6 +35,9 @@ class Session {
 
   // The caller keeps other recording threads of the host away (it holds the GIL).
   void begin();
+  // Any thread, before it takes the first lane: what an on-demand session has put off.
+  void awaken();
+  bool asleep() const noexcept { return asleep_.load(); }
   void close_scopes(bool for_good = false);  // for good: nothing is recorded any more
   // No such condition; the callbacks may need the GIL.
   void finish();  // joins
@@ -50,7 +54,17 @@ class Session {
   void await_exit_status() noexcept { awaits_exit_status_ = true; }
 
  private:
-  void open_journal();
+  struct Complaint {
+    const char* key;
+    std::string text;
+  };
+  using Complaints = std::vector<Complaint>;
+
+  Complaints open();
+  static void speak(const Complaints& complaints);
+  bool end_asleep();
+  bool is_only_the_session() const;
+  base::Status open_journal();
   void say_no_place_for_blobs() const noexcept;
   void open_root();
   void run() noexcept;
@@ -84,8 +98,10 @@ class Session {
   std::string end_file_;             // where the session's span is, once it is written
   bool awaits_exit_status_ = false;  // which is then added there
   std::thread thread_;
-  bool threadless_ = false;   // no thread could be had
-  std::mutex draining_here_;  // then: one caller at a time
+  std::recursive_mutex waking_;
+  std::atomic<bool> asleep_{false};  // on demand, and nothing was recorded yet
+  bool threadless_ = false;          // no thread could be had
+  std::mutex draining_here_;         // then: one caller at a time
   bool ended_here_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
