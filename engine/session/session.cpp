@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -124,7 +125,8 @@ Session::Complaints Session::open() {
   lost_at_start_ = record::total_losses();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  const base::Status status = base::start_thread(thread_, "sonde-drain", [this] { run(); });
+  const base::Status status =
+      base::start_thread(thread_, "sonde-drain", [this, watch = watch_] { run(*watch); });
   if (status.ok()) return complaints;
   threadless_ = true;
   unwatch_termination();  // nobody would act on the signal
@@ -197,8 +199,14 @@ void Session::close_scopes(bool for_good) {
 void Session::finish() {
   stopping_.store(true);
   Journal::instance().wake().raise();
-  if (thread_.joinable()) thread_.join();
-  if (threadless_) drain_here(true);
+  if (thread_.joinable() || threadless_) {
+    // The last drain is done here: on a busy machine it takes milliseconds until the thread gets
+    // its turn. It ends by itself when it does.
+    const std::lock_guard lock(watch_->lock);
+    watch_->over = true;
+    drain_here(true);
+  }
+  if (thread_.joinable()) thread_.detach();
   if (blobs_) blobs_->stop();
   if (awaits_exit_status_ && all_written_ && !end_file_.empty())
     amend_at_exit(std::move(end_file_), root_id_);
@@ -273,15 +281,12 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
   }
 }
 
-void Session::run() noexcept {
+void Session::run(Watch& watch) noexcept {
+  std::unique_lock lock(watch.lock);
+  if (watch.over) return;
   t_draining = true;
   base::Event& wake = Journal::instance().wake();
-  try {
-    if (output_usable_ && directory_) recover_dead();
-  } catch (const std::exception& error) {
-    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
-                   std::string("recovery of earlier runs stopped: ") + error.what());
-  }
+  recover_once();
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
     const std::uint64_t requested = requested_.load();
@@ -289,15 +294,24 @@ void Session::run() noexcept {
     done_.store(requested);
     done_event_.raise();
     if (termination_requested()) return finish_for_signal();
-    if (stopping_.load()) break;
     // What takes long is done in slices, and only while nobody waits.
     while (wake.now() == seen && !Journal::instance().warm_ahead()) {
     }
     while (directory_ && wake.now() == seen && !directory_->scan_some()) {
     }
-    sleep(seen);
+    if (!sleep(seen, watch, lock)) return;
   }
-  end_draining();
+}
+
+// A session that is over before its thread got its turn has recovered what it found all the same.
+void Session::recover_once() noexcept {
+  if (std::exchange(recovered_, true) || !output_usable_ || !directory_) return;
+  try {
+    recover_dead();
+  } catch (const std::exception& error) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
+                   std::string("recovery of earlier runs stopped: ") + error.what());
+  }
 }
 
 void Session::try_tick() noexcept {
@@ -329,6 +343,7 @@ void Session::drain_here(bool last) noexcept {
   if (ended_here_) return;
   t_draining = true;
   if (last) {
+    recover_once();
     end_draining();
     ended_here_ = true;
   } else {
@@ -339,18 +354,23 @@ void Session::drain_here(bool last) noexcept {
   t_draining = false;
 }
 
-// Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
-// what an autopsy has to go by.
-void Session::sleep(std::uint32_t seen) {
+// Until the next flush is due or somebody wakes us; false when the session is over, and perhaps
+// gone. The sign of life does not wait that long: it is what an autopsy has to go by.
+bool Session::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) {
   Journal& journal = Journal::instance();
   for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
     const bool polls = captures_.awaits_statistics();
     const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kCapturesTogetherNs);
-    if (journal.wake().wait(seen, nap)) return;
+    lock.unlock();
+    const bool woken = journal.wake().wait(seen, nap);
+    lock.lock();
+    if (watch.over) return false;
+    if (woken) return true;
     left -= nap;
-    if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
+    if (captures_wait_.exchange(false) || (polls && captures_.look())) return true;
     journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   }
+  return true;
 }
 
 void Session::finish_for_signal() {

@@ -40,7 +40,7 @@ class Session {
   bool asleep() const noexcept { return asleep_.load(); }
   void close_scopes(bool for_good = false);  // for good: nothing is recorded any more
   // No such condition; the callbacks may need the GIL.
-  void finish();  // joins
+  void finish();  // writes everything
   // Again with the GIL: the journal goes back to memory.
   void release();
 
@@ -67,7 +67,13 @@ class Session {
   base::Status open_journal();
   void say_no_place_for_blobs() const noexcept;
   void open_root();
-  void run() noexcept;
+  // What the drain thread and the end of the session share. The thread touches the session only
+  // with the lock held and while it is not over.
+  struct Watch {
+    std::mutex lock;
+    bool over = false;
+  };
+  void run(Watch& watch) noexcept;
   void try_tick() noexcept;
   void end_draining() noexcept;
   void drain_here(bool last) noexcept;
@@ -83,8 +89,9 @@ class Session {
   void deliver(Moved moved);
   void note_end_file();
   void look_around();
+  void recover_once() noexcept;
   void recover_dead();
-  void sleep(std::uint32_t seen);
+  bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock);
   void finish_for_signal();
 
   Shared& shared_;
@@ -98,11 +105,13 @@ class Session {
   std::string end_file_;             // where the session's span is, once it is written
   bool awaits_exit_status_ = false;  // which is then added there
   std::thread thread_;
+  std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
   std::recursive_mutex waking_;
   std::atomic<bool> asleep_{false};  // on demand, and nothing was recorded yet
   bool threadless_ = false;          // no thread could be had
   std::mutex draining_here_;         // then: one caller at a time
   bool ended_here_ = false;
+  bool recovered_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;

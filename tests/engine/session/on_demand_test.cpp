@@ -43,7 +43,7 @@ bool exists(const std::string& path) {
 
 std::size_t threads() {
   std::vector<std::string> found;
-  base::list_directory("/proc/self/task", "", found);
+  EXPECT_TRUE(base::list_directory("/proc/self/task", "", found).ok());
   return found.size();
 }
 
