@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
 #include "engine/record/lane.h"
@@ -27,6 +28,11 @@ struct Shared {
   Drainer drainer;
   Memory memory;
 };
+
+// Between the two clocks; it changes when somebody sets one of them.
+inline std::int64_t clock_offset() {
+  return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
+}
 
 class Session {
  public:

@@ -31,7 +31,7 @@ LAUNCHER_VARIABLES = (
 )
 
 _seed = os.urandom(8).hex()  # forked children inherit it
-_sessions = 0  # begun in this process, or in the one it was forked from
+_sessions = 0  # begun in this process
 _forked = False  # off a process that had called profile()
 
 
@@ -47,7 +47,7 @@ class Membership:
         self.child = processes is not None or _forked
         self.process = _name(processes) if self.child else ""
         self.launch = ":".join(filter(None, map(os.environ.get, LAUNCHER_VARIABLES)))
-        self.run = (self.child and os.environ.get(VARIABLE)) or f"{_key()}{_sessions:04x}"
+        self.run = (self.child and _inherited()) or f"{_key()}{_sessions:04x}"
         if not self.child:
             os.environ[VARIABLE] = self.run
 
@@ -55,6 +55,30 @@ class Membership:
         """Those of the session that say it, for readers of the spool."""
         found = {"sonde.run": self.run, "sonde.process": self.process, "sonde.launch": self.launch}
         return {name: value for name, value in found.items() if value}
+
+
+def _inherited() -> str:
+    """What profile() in the main program has put into the environment of its children.
+
+    "" where another program did it, which then started this one: the main program had it from the
+    beginning.
+    """
+    run = os.environ.get(VARIABLE, "")
+    if not run or process.multiprocessing_of_a_child() is None:
+        return run
+    main = os.getppid()
+    try:
+        while b"from multiprocessing." in _of_process(main, "cmdline"):
+            main = int(_of_process(main, "stat").rpartition(b")")[2].split()[1])  # its parent
+        given = _of_process(main, "environ").split(b"\0")
+    except OSError:  # gone, or another user's
+        return run
+    return "" if f"{VARIABLE}={run}".encode() in given else run
+
+
+def _of_process(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123  (pathlib would cost 5 ms)
+        return file.read()
 
 
 def _name(processes: ModuleType | None) -> str:
@@ -81,11 +105,9 @@ def _digest(secret: bytes) -> str:
 
 
 def _reset_in_child() -> None:
-    global _forked
-    _forked = _sessions != 0
+    global _forked, _sessions
+    _forked = _forked or _sessions != 0
+    _sessions = 0
 
 
 process.at_fork_in_child(_reset_in_child)
-if process.multiprocessing_of_a_child() is None:
-    # Set by a program that has started this one, for its own children.
-    os.environ.pop(VARIABLE, None)
