@@ -14,11 +14,13 @@ from spool_files import Spool
 METHODS = ["spawn", "forkserver", "fork"]
 
 # A spawned child imports the main program, and so calls profile() again.
+# Nobody knows of multiprocessing yet when it is first called.
 AT_MODULE_LEVEL = """
-    import multiprocessing, os, signal, sys, time
+    import os, signal, sys, time
     import cirron as ci
 
     ci.profile(path=sys.argv[1], flush_interval=3600)
+    import multiprocessing
 
     def work(number):
         with ci.scope("work", index=number):
