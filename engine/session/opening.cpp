@@ -85,8 +85,9 @@ Session::Complaints Session::open() {
   lost_at_start_ = record::total_losses();
   clock_offset_ns_ = clock_offset();
   if (options_.handle_signals) watch_termination();
-  const base::Status status =
-      base::start_thread(thread_, "sonde-drain", [this, watch = watch_] { run(*watch); });
+  const std::uint32_t seen = Journal::instance().wake().now();
+  const base::Status status = base::start_thread(
+      thread_, "sonde-drain", [this, watch = watch_, seen] { run(*watch, seen); });
   if (status.ok()) return complaints;
   threadless_ = true;
   unwatch_termination();  // nobody would act on the signal

@@ -157,11 +157,14 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
   }
 }
 
-void Session::run(Watch& watch) noexcept {
+void Session::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
+  // A session that is over at once does not have to wait for this thread to get another turn.
+  constexpr std::uint64_t kMomentNs = 2'000'000;
+  base::Event& wake = Journal::instance().wake();
+  wake.wait(seen_at_start, kMomentNs);
   std::unique_lock lock(watch.lock);
   if (watch.over) return;
   t_draining = true;
-  base::Event& wake = Journal::instance().wake();
   recover_once();
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();

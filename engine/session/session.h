@@ -79,7 +79,7 @@ class Session {
     std::mutex lock;
     bool over = false;
   };
-  void run(Watch& watch) noexcept;
+  void run(Watch& watch, std::uint32_t seen_at_start) noexcept;
   void try_tick() noexcept;
   void end_draining() noexcept;
   void drain_here(bool last) noexcept;
