@@ -201,6 +201,17 @@ def full_spool(effort: Effort) -> Measurement:
     return found
 
 
+def session(effort: Effort) -> Measurement:
+    rounds = str(effort.rounds // 4)
+    ours = script(OURS, "session", rounds, processes=effort.processes)
+    found = Measurement(time_text(ours["again"]), f"first {time_text(ours['first'])}")
+    found.quantities["milliseconds"] = ours["again"] / 1e6
+    if child.have_peer():
+        peer = script(PEER, "session", rounds)
+        found.reference = f"{time_text(peer['again'])} (first {time_text(peer['first'])})"
+    return found
+
+
 def start_seconds(python: Path, code: str, home: Path) -> float:
     start = time.perf_counter()
     child.run([python, "-c", code], home)
@@ -436,6 +447,7 @@ ROWS = (
     Row("held-memory", "100,000 spans + marks held", held_memory),
     Row("held-df", '  trace(format="df")', held_df),
     Row("full-spool", "flush, 20,000 files there", full_spool),
+    Row("session", "profile() and shutdown()", session),
     Row("import", "import cirron", import_time),
     Row("summary", "sonde trace --summary", summary),
     Row("summary-memory", "  its memory", summary_memory),

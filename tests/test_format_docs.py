@@ -92,7 +92,9 @@ def shape(record: dict[str, object]) -> dict[str, object]:
     """What is the same in every run: key order, and everything but ids, times and process."""
     varies = ("id", "_id", "_ns", "pid")
     kept = {key: value for key, value in record.items() if not key.endswith(varies)}
-    kept["attrs"] = {k: v for k, v in record["attrs"].items() if k not in ("pid", "framework")}
+    of_the_run = ("pid", "framework", "sonde.run")
+    kept["attrs"] = {k: v for k, v in record["attrs"].items() if k not in of_the_run}
+    kept["attrs_of_the_run"] = [k for k in record["attrs"] if k in ("pid", "sonde.run")]
     kept["mark_ids"] = len(record.get("mark_ids", ()))
     return {"keys": list(record), **kept}
 

@@ -14,11 +14,12 @@ Epochs::Epochs(std::span<const model::Span> spans, const model::Runs& runs) {
   std::stable_sort(
       by_start.begin(), by_start.end(),
       [](const model::Span* a, const model::Span* b) { return a->start_ns < b->start_ns; });
-  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> counts;
+  std::map<std::tuple<std::size_t, std::int32_t, std::int32_t>, std::size_t> counts;
   for (const model::Span* span : by_start) {
     const std::size_t run = runs.run_of(*span);
-    std::size_t& count = counts[{run, span->rank}];
-    if (by_id_.try_emplace(span->id, Epoch{span->index, span->rank, run, count, 0}).second) ++count;
+    std::size_t& count = counts[{run, span->rank, span->pid}];
+    const Epoch epoch{span->index, span->rank, run, count, 0, span->pid};
+    if (by_id_.try_emplace(span->id, epoch).second) ++count;
   }
 }
 
@@ -45,27 +46,33 @@ void TensorTable::add(Epoch& epoch, const model::TensorStats& tensor) {
 
 void TensorTable::sort() {
   const auto key = [](const TensorLine& line) {
-    return std::tuple(line.epoch->run, line.epoch->order, line.position, line.epoch->rank);
+    return std::tuple(line.epoch->run, line.epoch->order, line.position, line.epoch->rank,
+                      line.epoch->pid);
   };
   std::stable_sort(lines_.begin(), lines_.end(),
                    [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
 }
 
 std::size_t TensorTable::keep_newest() {
-  const auto age = [](const TensorLine& line) {
-    return std::pair(line.epoch->run, line.epoch->order);
-  };
   // The text of a name is kept once, so its address stands for it.
-  std::map<std::pair<const char*, std::int64_t>, std::pair<std::size_t, std::size_t>> newest;
+  const auto place = [](const TensorLine& line) {
+    return std::pair(line.tensor.name.data(), line.epoch->rank);
+  };
+  const auto process = [](const TensorLine& line) {
+    return std::tuple(line.tensor.name.data(), line.epoch->rank, line.epoch->run, line.epoch->pid);
+  };
+  std::map<decltype(place(lines_[0])), std::size_t> runs;
+  std::map<decltype(process(lines_[0])), std::size_t> orders;
   for (const TensorLine& line : lines_) {
-    auto& found = newest[{line.tensor.name.data(), line.epoch->rank}];
-    found = std::max(found, age(line));
+    std::size_t &run = runs[place(line)], &order = orders[process(line)];
+    run = std::max(run, line.epoch->run);
+    order = std::max(order, line.epoch->order);
   }
   const std::size_t gone = std::erase_if(lines_, [&](const TensorLine& line) {
-    return age(line) != newest[{line.tensor.name.data(), line.epoch->rank}];
+    return line.epoch->run != runs[place(line)] || line.epoch->order != orders[process(line)];
   });
   const auto key = [](const TensorLine& line) {
-    return std::tuple(line.epoch->run, line.position, line.epoch->rank);
+    return std::tuple(line.epoch->run, line.position, line.epoch->rank, line.epoch->pid);
   };
   std::stable_sort(lines_.begin(), lines_.end(),
                    [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });

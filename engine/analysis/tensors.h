@@ -23,8 +23,9 @@ struct Epoch {
   std::int64_t index = model::kNone;
   std::int64_t rank = model::kNone;
   std::size_t run = 0;      // 0: not known
-  std::size_t order = 0;    // among those of its rank in its run: an index may repeat
+  std::size_t order = 0;    // among those of its process in its run: an index may repeat
   std::size_t records = 0;  // that were added so far
+  std::int64_t pid = model::kNone;
 };
 
 // Epochs by the id of their span.
@@ -53,10 +54,10 @@ class TensorTable {
  public:
   void add(Epoch& epoch, const model::TensorStats& tensor);
 
-  // By run, epoch, place in the model, rank.
+  // By run, epoch, place in the model, rank, process.
   void sort();
-  // Leaves of each tensor on each rank its newest epoch, in the order of the model. How many lines
-  // went.
+  // Leaves of each tensor on each rank its newest epoch, of all processes that are of this rank in
+  // the newest run, in the order of the model. How many lines went.
   std::size_t keep_newest();
 
   const std::vector<TensorLine>& lines() const noexcept { return lines_; }

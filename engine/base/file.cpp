@@ -20,6 +20,8 @@ void Fd::reset(int fd) noexcept {
 }
 
 Status make_directories(const std::string& path) {
+  struct stat there;
+  if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return {};
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), 0777) != 0) {

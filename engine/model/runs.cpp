@@ -17,8 +17,59 @@ RunPart session_of(const Span& span) {
           .start_ns = span.start_ns,
           .end_ns = end_of(span),
           .session = true,
-          .run_id = std::string(span.text_attr("cirron.run_id"))};
+          .run_id = std::string(span.text_attr("cirron.run_id")),
+          .program = std::string(span.text_attr(kRunAttr)),
+          .process = std::string(span.text_attr(kProcessAttr)),
+          .launch = std::string(span.text_attr(kLaunchAttr))};
 }
+
+struct Run {
+  std::set<std::int32_t> ranks;
+  std::int64_t end_ns = 0;
+  std::string launch;
+  bool has_main = false;
+
+  void add(const RunPart& part) {
+    ranks.insert(part.rank);
+    end_ns = std::max(end_ns, part.end_ns);
+    if (launch.empty()) launch = part.launch;
+    has_main |= part.process.empty();
+  }
+  // Whether a session, by itself of no run that is known, is another rank of this one.
+  bool takes(const RunPart& part) const {
+    return has_main && part.process.empty() && end_ns >= part.start_ns &&
+           !ranks.contains(part.rank) &&
+           (launch.empty() || part.launch.empty() || launch == part.launch);
+  }
+};
+
+// By the number of the run, which is its place plus one.
+class Numbering {
+ public:
+  std::size_t number_of(const RunPart& part) {
+    const std::size_t number = find(part);
+    runs_[number - 1].add(part);
+    if (!part.program.empty()) programs_.try_emplace(part.program, number);
+    return number;
+  }
+  std::size_t count() const noexcept { return runs_.size(); }
+
+ private:
+  std::size_t find(const RunPart& part) {
+    if (const auto found = programs_.find(part.program); found != programs_.end())
+      return found->second;
+    constexpr std::size_t kLookBack = 64;  // runs that go on at the same time
+    const std::size_t oldest = runs_.size() - std::min(runs_.size(), kLookBack);
+    for (std::size_t at = runs_.size(); at > oldest; --at) {
+      if (runs_[at - 1].takes(part)) return at;
+    }
+    runs_.emplace_back();
+    return runs_.size();
+  }
+
+  std::vector<Run> runs_;
+  std::map<std::string, std::size_t, std::less<>> programs_;
+};
 
 }  // namespace
 
@@ -53,33 +104,18 @@ void Runs::finish() {
 }
 
 void Runs::number() {
-  struct Run {
-    std::set<std::int32_t> ranks;
-    std::int64_t end_ns;
-  };
-  constexpr std::size_t kLookBack = 64;  // runs that go on at the same time
-  std::vector<Run> runs;
-  for (RunPart& part : parts_) {
-    std::size_t at = runs.size();
-    const std::size_t oldest = at - std::min(at, kLookBack);
-    while (at > oldest &&
-           (runs[at - 1].end_ns < part.start_ns || runs[at - 1].ranks.contains(part.rank)))
-      --at;
-    if (at == oldest) {
-      runs.push_back({{}, part.end_ns});
-      at = runs.size();
-    }
-    runs[at - 1].ranks.insert(part.rank);
-    runs[at - 1].end_ns = std::max(runs[at - 1].end_ns, part.end_ns);
-    part.run = at;
-  }
-  count_ = runs.size();
+  Numbering numbering;
+  for (RunPart& part : parts_) part.run = numbering.number_of(part);
+  count_ = numbering.count();
 }
 
 std::size_t Runs::count(std::optional<int> rank) const {
   if (!rank) return count_;
-  return static_cast<std::size_t>(std::count_if(
-      parts_.begin(), parts_.end(), [&](const RunPart& part) { return part.rank == *rank; }));
+  std::set<std::size_t> found;
+  for (const RunPart& part : parts_) {
+    if (part.rank == *rank) found.insert(part.run);
+  }
+  return found.size();
 }
 
 std::size_t Runs::run_of(const Span& span) const {

@@ -18,7 +18,12 @@ namespace sonde::model {
 
 inline constexpr std::string_view kSessionName = "cirron.session";
 
-// One rank of a run: a session. A process of which no session is known counts as one.
+// Attributes of a session. Processes of one program have the same kRunAttr.
+inline constexpr std::string_view kRunAttr = "sonde.run";
+inline constexpr std::string_view kProcessAttr = "sonde.process";  // only of children: their name
+inline constexpr std::string_view kLaunchAttr = "sonde.launch";    // what a launcher gave all ranks
+
+// A session of a run. A process of which no session is known counts as one.
 struct RunPart {
   std::int32_t rank = 0, pid = 0;
   std::int64_t start_ns = std::numeric_limits<std::int64_t>::max();
@@ -26,10 +31,14 @@ struct RunPart {
   bool session = false;  // false: the times are those of the spans that are known
   std::size_t run = 0;   // 1 is the oldest
   std::string run_id;    // as the platform gave it; empty: not known
+  std::string program;  // the same in all processes of a program; empty: an old spool, or another's
+  std::string process;  // name of a child process; empty: a main program
+  std::string launch;   // the same on all ranks that a launcher started; empty: there was none
 };
 
-// Sessions of different ranks that overlap in time are one run, two sessions of one rank never.
-// Processes of the same rank and pid that run at the same time (in containers) are not told apart.
+// Sessions of one program are one run. So are those of different ranks that overlap in time, unless
+// different launchers started them; beyond that two sessions of one rank are two runs. Processes of
+// the same rank and pid that run at the same time (in containers) are not told apart.
 class Runs {
  public:
   // Spans of all ranks, in any order, as often as there are more.

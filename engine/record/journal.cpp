@@ -64,6 +64,10 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   return {};
 }
 
+// New blocks read as zeros, so there is nothing to read ahead; a page that is touched would bring
+// megabytes of zeroed ones along.
+void expect_no_reading(void* from, std::size_t bytes) { ::madvise(from, bytes, MADV_RANDOM); }
+
 // Touches the pages now, so that no recording thread has to fault them in.
 void populate(std::byte* from, std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
@@ -166,6 +170,7 @@ base::Status Journal::attach_file(const std::string& path) {
     return give_up(status);
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return give_up(base::Status::from_errno("cannot map " + temporary));
+  expect_no_reading(mapped, bytes);
   const std::scoped_lock standstill(backing_, detail::names_mutex());
   header().block_count.store(blocks);
   copy_used(static_cast<std::byte*>(mapped));
@@ -181,8 +186,11 @@ base::Status Journal::attach_file(const std::string& path) {
     return base::Status::from_errno("cannot map " + path);
   }
   backed_.store(blocks);
-  // What the first second needs; a burst pays for its own pages.
-  populate(detail::g_base, bytes_for(kLowBlocks));
+  // What the first milliseconds need. The rest of the first second's follows (warm_ahead): touching
+  // it here would take longer than all else that profile() does.
+  populate(detail::g_base, kNamesOffset + header().names_used.load());
+  warmed_ = std::min(fresh_.load() + kAtOnceBlocks, blocks);
+  populate(reinterpret_cast<std::byte*>(&block(1)), bytes_for(warmed_) - bytes_for(1));
   file_ = std::move(fd);
   path_ = path;
   return {};
@@ -238,6 +246,7 @@ base::Status Journal::extend_file(std::uint32_t first) {
     map_anonymous(from);
     return status;
   }
+  expect_no_reading(detail::g_base + from, kRangeBytes - from);
   header().block_count.store(kMaxBlocks);
   return {};
 }
@@ -327,12 +336,13 @@ void Journal::keep_warm() noexcept {
   }
 }
 
-void Journal::warm_ahead() noexcept {
-  if (!file_) return;
-  const std::uint32_t first = fresh_.load();
-  const std::uint32_t end = std::min(first + kAheadBlocks, kFirstBlocks);
-  if (first < end)
-    populate(reinterpret_cast<std::byte*>(&block(first)), std::size_t{end - first} * kBlockBytes);
+bool Journal::warm_ahead() noexcept {
+  constexpr std::uint32_t kPiece = 8;
+  if (!file_ || warmed_ >= kAheadBlocks) return true;
+  const std::uint32_t end = std::min(warmed_ + kPiece, kAheadBlocks);
+  populate(reinterpret_cast<std::byte*>(&block(warmed_)), std::size_t{end - warmed_} * kBlockBytes);
+  warmed_ = end;
+  return warmed_ == kAheadBlocks;
 }
 
 void Journal::trim() {
@@ -371,6 +381,7 @@ Lane& Journal::lane(std::uint32_t number) noexcept {
 }
 
 Lane* Journal::take_lane(LaneState state, std::uint64_t inherited_parent) noexcept {
+  announce_first_lane();
   const std::lock_guard lock(lanes_->mutex);
   std::uint32_t number;
   if (lanes_->free_count > 0) {
@@ -457,6 +468,8 @@ void Journal::after_fork_in_child() noexcept {
   file_.reset();  // our copy of the descriptor would keep the parent's lock alive
   path_.clear();
   lanes_->mutex.unlock();
+  on_first_lane_.store(nullptr);
+  detail::forget_attaching();
   reset_pool(kIdleBlocks);
   detail::mirror_names();
   detail::names_mutex().unlock();

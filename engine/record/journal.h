@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kMaxBlocks =
     2048;  // 64 MiB, a million records: the memory cap of recording
 inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while nobody drains
 inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
-inline constexpr std::uint32_t kAheadBlocks = 48;   // touched before anybody records into them
+inline constexpr std::uint32_t kAtOnceBlocks = 4;   // touched before the session's first record
+inline constexpr std::uint32_t kAheadBlocks = 128;  // touched soon after that, by the drain thread
 inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
 inline constexpr std::uint32_t kMaxLanes = 4096;    // threads and tasks with scopes at one time
 struct Identity {
@@ -31,6 +32,8 @@ namespace detail {
 extern std::byte* g_base;  // set once, before anything is recorded
 // Lanes and handles made until now are void (lane.cpp): another process owns them.
 void begin_generation() noexcept;
+// In a forked child: threads that were on their way to a lane do not exist here.
+void forget_attaching() noexcept;
 }  // namespace detail
 
 class Journal {
@@ -67,6 +70,13 @@ class Journal {
   std::size_t file_bytes() const noexcept;
   bool file_is_gone() const noexcept;  // unlinked by somebody else: crash survival is lost
 
+  // Called once by whoever is about to take the first lane, before anything is recorded; null: by
+  // nobody. While it runs, other threads that want a lane call it too.
+  void on_first_lane(void (*call)()) noexcept { on_first_lane_.store(call); }
+  void announce_first_lane() noexcept {
+    if (const auto call = on_first_lane_.load(std::memory_order_acquire)) call();
+  }
+
   // -- drain thread --
 
   // Enlarges the file when its end comes near. Recording does not wait for it: behind the end are
@@ -77,8 +87,8 @@ class Journal {
   // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
   void keep_warm() noexcept;
   // For the drain thread, at the beginning: the next blocks are there when a recorder comes to
-  // them.
-  void warm_ahead() noexcept;
+  // them. A piece per call, so that nobody waits long for it; true when there is nothing left.
+  bool warm_ahead() noexcept;
   // While nothing is recorded: gives the memory of blocks that only a burst needed back to the
   // system.
   void trim();
@@ -121,6 +131,7 @@ class Journal {
   std::atomic<std::uint32_t> lane_count_{0};
   std::uint32_t lane_blocks_[kMaxLanes / 4] = {};
   std::atomic<std::uint32_t> next_free_[kMaxBlocks] = {};
+  std::atomic<void (*)()> on_first_lane_{nullptr};
   struct Lanes;
   Lanes* lanes_;  // lock and list of free lanes
   std::mutex backing_;
@@ -130,6 +141,7 @@ class Journal {
   std::unique_ptr<std::byte[]> remembered_;  // the header as remember_session found it
   std::uint64_t first_sequence_ = 1;         // of a new lane
   std::uint32_t untrimmed_ = 0;              // freed blocks of the burst kind since the last trim
+  std::uint32_t warmed_ = kMaxBlocks;        // how far warm_ahead has come
 };
 
 }  // namespace sonde::record

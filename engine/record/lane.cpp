@@ -20,6 +20,15 @@ namespace {
 
 std::atomic<std::uint32_t> g_generation{1};
 std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0};
+std::atomic<std::uint32_t> g_attaching{0};  // threads on their way to a lane
+
+// Counted before the gate is tested: who closes the gate and counts none will see no lane appear.
+struct Attaching {
+  Attaching() noexcept { g_attaching.fetch_add(1, std::memory_order_seq_cst); }
+  Attaching(const Attaching&) = delete;
+  Attaching& operator=(const Attaching&) = delete;
+  ~Attaching() { g_attaching.fetch_sub(1, std::memory_order_seq_cst); }
+};
 
 // Ends the lane of a thread that ends. Runs as the destructor of a pthread key: the thread-local
 // destructors of C++ would cost a guard on every access.
@@ -67,8 +76,12 @@ void begin_generation() noexcept {
   if (was_open) open_gate();
 }
 
+void forget_attaching() noexcept { g_attaching.store(0); }
+
 ThreadState* attach_slow() noexcept {
-  if (g_gate.load(std::memory_order_acquire) == 0) return nullptr;
+  const Attaching attaching;
+  if (g_gate.load(std::memory_order_seq_cst) == 0) return nullptr;
+  Journal::instance().announce_first_lane();  // may run code that records
   ThreadState& state = t_state;
   if (state.generation == g_gate.load()) return &state;
   Lane* lane = Journal::instance().take_lane(LaneState::kThread, 0);
@@ -120,8 +133,26 @@ void open_gate() noexcept {
   detail::g_gate.store(detail::g_generation.load(), std::memory_order_release);
 }
 
+namespace {
+
+// With the gate closed: no thread but this one can be past the test.
+bool nobody_else_records() noexcept {
+  if (detail::g_attaching.load(std::memory_order_seq_cst) != 0) return false;
+  Journal& journal = Journal::instance();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    const Lane& lane = journal.lane(i);
+    if (&lane != detail::t_state.lane &&
+        lane.state.load(std::memory_order_acquire) == LaneState::kThread)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void close_gate() noexcept {
   if (detail::g_gate.exchange(0, std::memory_order_seq_cst) == 0) return;
+  if (nobody_else_records()) return;
   // A thread past the test finishes its few stores long before this is over.
   const timespec moment{0, 200'000};
   nanosleep(&moment, nullptr);

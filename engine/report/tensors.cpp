@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "engine/model/line.h"
@@ -59,6 +61,14 @@ bool differ(std::span<const TensorLine> lines, Of of) {
 
 bool always(std::span<const TensorLine>) { return true; }
 
+bool several_processes_of_a_rank(std::span<const TensorLine> lines) {
+  std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> pids;
+  return std::any_of(lines.begin(), lines.end(), [&](const TensorLine& line) {
+    const analysis::Epoch& epoch = *line.epoch;
+    return pids.try_emplace({epoch.run, epoch.rank}, epoch.pid).first->second != epoch.pid;
+  });
+}
+
 struct Column {
   std::string_view title;
   bool left;                                    // text is aligned left, numbers right
@@ -74,6 +84,8 @@ constexpr Column kColumns[] = {
     {"epoch", false, [](const TensorLine& line) { return integer(line.epoch->index); }, always},
     {"rank", false, [](const TensorLine& line) { return integer(line.epoch->rank); },
      [](auto lines) { return differ(lines, [](const auto& line) { return line.epoch->rank; }); }},
+    {"pid", false, [](const TensorLine& line) { return integer(line.epoch->pid); },
+     several_processes_of_a_rank},
     {"tensor", true, [](const TensorLine& line) { return clean(line.tensor.name); }, always},
     {"shape", true, shape_of, always},
     {"dtype", true, [](const TensorLine& line) { return clean(line.tensor.dtype); }, always},
@@ -176,7 +188,7 @@ std::string tensors_text(std::span<const TensorLine> lines, std::size_t left_out
 
 std::string tensors_csv_header() {
   return "run,epoch,rank,tensor,shape,dtype,mean,std,min,max,norm,count,nan_count,inf_count,"
-         "zero_count,unavailable\n";
+         "zero_count,unavailable,pid\n";
 }
 
 void append_tensor_csv(std::string& out, const TensorLine& line) {
@@ -194,7 +206,7 @@ void append_tensor_csv(std::string& out, const TensorLine& line) {
     out += ',' + integer(value);
   out += ',';
   append_csv_text(out, tensor.unavailable);
-  out += '\n';
+  out += ',' + integer(line.epoch->pid) + '\n';
 }
 
 void append_tensor_json(std::string& out, const analysis::Epoch& epoch, std::string_view record) {

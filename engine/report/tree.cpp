@@ -112,6 +112,7 @@ class TreeText {
     out_.append(2 * depth, ' ');
     const auto marks = marks_.of(spans_[i].id);
     model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
+    name_child(spans_[i]);
     // A span that was cut short has an end nobody gave it.
     if (const auto how = spans_[i].closed_by(); !how.empty())
       out_ += fmt::format(" [closed by {}]", how);
@@ -128,6 +129,16 @@ class TreeText {
       out_.append(2 * (depth + 1), ' ');
       out_ += "... deeper levels are left out\n";
     }
+  }
+
+  // Several processes of a run may be of one rank: which is which.
+  void name_child(const model::Span& span) {
+    if (span.parent_id || span.name != model::kSessionName) return;
+    const std::string_view process = span.text_attr(model::kProcessAttr);
+    if (process.empty()) return;
+    out_ += " (";
+    model::append_clean(out_, process);
+    out_ += fmt::format(", pid {})", span.pid);
   }
 
   void rest_line(std::string_view name, const Rest& rest, std::size_t depth) {

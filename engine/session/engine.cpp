@@ -18,6 +18,7 @@ struct Engine::State {
   record::Losses lost_earlier;                   // counted before the last session ended
   std::atomic<std::uint64_t> late_snapshots{0};  // came when no session was open
   bool fresh = true;                             // nothing in memory belongs to an ended session
+  bool slept_at_fork = false;
 };
 
 Engine& Engine::instance() {
@@ -36,7 +37,9 @@ Engine::Engine() {
 void Engine::forget_after_fork() noexcept {
   forget_termination();
   base::reset_log_after_fork();
+  const bool slept = state_->session && state_->session->asleep();
   state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
+  state_->slept_at_fork = slept;
 }
 
 // A flush in another thread may outlive the session it began in.
@@ -46,20 +49,31 @@ std::shared_ptr<Session> Engine::session() const {
 }
 
 bool Engine::active() const noexcept { return state_->session != nullptr; }
+bool Engine::slept_at_fork() const noexcept { return state_->slept_at_fork; }
+
+void Engine::awaken_session() noexcept {
+  if (const auto current = instance().session()) current->awaken();
+}
 
 void Engine::start(Options options) {
   if (state_->session) return;
   base::reset_log();
   state_->late_snapshots.store(0);
+  const bool on_demand = options.on_demand;
   {
     const std::lock_guard lock(state_->shared.lock);
     if (!state_->fresh) state_->shared.memory.clear();
     state_->shared.memory.set_capacity(options.trace_max_spans);
   }
-  auto fresh = std::make_shared<Session>(state_->shared, std::move(options));
+  const auto fresh = std::make_shared<Session>(state_->shared, std::move(options));
+  const auto make_known = [&] {
+    const std::lock_guard lock(state_->shared.lock);
+    state_->session = fresh;
+  };
+  // Who awakens it has to find it.
+  if (on_demand) make_known();
   fresh->begin();
-  const std::lock_guard lock(state_->shared.lock);
-  state_->session = std::move(fresh);
+  make_known();
 }
 
 void Engine::annotate(const std::vector<Attributes::Member>& members) {

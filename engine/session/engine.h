@@ -56,6 +56,10 @@ class Engine {
   void await_stop();   // not quiet: drains, writes, joins
   void finish_stop();  // quiet: back to memory
   bool active() const noexcept;
+  // Calls Session::awaken of the session, if there is one.
+  static void awaken_session() noexcept;
+  // In a forked child: the parent's session was on demand and nothing had been recorded.
+  bool slept_at_fork() const noexcept;
 
   // Any thread. Attributes of the session's span, from now on; without a session nothing happens.
   void annotate(const std::vector<Attributes::Member>& members);

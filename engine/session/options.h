@@ -23,6 +23,9 @@ struct Options {
   snapshot::BlobOptions blobs;  // raw tensors, below the output directory
   std::string attrs;            // of the session span, JSON members
   bool handle_signals = true;   // finish cleanly on SIGTERM where nobody else handles it
+  // Of a child process: no thread, no file and no signal handler before something is recorded; if
+  // nothing ever is, nothing is left behind.
+  bool on_demand = false;
 
   // Called on the draining thread, never with a lock of ours that a recording thread could want.
   std::function<void(const std::vector<std::string>&)> on_lines;  // one line per closed span

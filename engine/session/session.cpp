@@ -1,19 +1,17 @@
 #include "engine/session/session.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
+#include <utility>
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/base/thread.h"
+#include "engine/model/runs.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
-#include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "engine/session/exit_status.h"
 #include "engine/session/lines.h"
@@ -42,10 +40,6 @@ constexpr std::int64_t kClockStepNs = 100'000'000;
 
 thread_local bool t_draining = false;
 
-std::int64_t clock_offset() {
-  return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
-}
-
 }  // namespace
 
 Session::Session(Shared& shared, Options options) : shared_(shared), options_(std::move(options)) {
@@ -61,81 +55,8 @@ Session::Session(Shared& shared, Options options) : shared_(shared), options_(st
 
 Session::~Session() = default;
 
-void Session::begin() {
-  const bool was_open = record::gate_open();
-  record::close_gate();
-  {
-    // Without a session whoever flushes drains by himself, and what he reads are times by the
-    // anchor.
-    const std::lock_guard lock(shared_.lock);
-    Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
-    open_root();
-  }
-  if (directory_) open_journal();
-  Journal::instance().remember_session();
-  lost_pages_ = Journal::lost_pages();
-  lost_at_start_ = record::total_losses();
-  if (was_open) record::open_gate();
-  clock_offset_ns_ = clock_offset();
-  if (options_.handle_signals) watch_termination();
-  const base::Status status = base::start_thread(thread_, "sonde-drain", [this] { run(); });
-  if (status.ok()) return;
-  threadless_ = true;
-  unwatch_termination();  // nobody would act on the signal
-  base::log_once(LogLevel::kWarning, "cirron.profiler", "no-thread",
-                 status.text() +
-                     "; what is recorded is written only by flush() and shutdown(), and what does "
-                     "not fit into memory until then is dropped and counted: allow the process "
-                     "more threads (ulimit -u) or memory (ulimit -v)");
-}
-
-void Session::open_journal() {
-  const std::string live = base::join_path(options_.output_dir, spool::kLiveFolder);
-  base::Status status = base::make_directories(live);
-  if (status.ok()) status = base::make_directories(directory_->path());
-  // One cause, one warning: what cannot hold the journal cannot hold the spool either.
-  const char* key = "journal";
-  if (status.ok()) {
-    std::string name =
-        spool::batch_file_name(base::wall_clock_ns(), Journal::instance().header().key);
-    name.replace(name.size() - std::strlen(".json"), std::string::npos, spool::kJournalSuffix);
-    status = Journal::instance().attach_file(base::join_path(live, name));
-  } else {
-    key = "spool-write";
-    output_usable_ = false;
-  }
-  if (status.ok()) return;
-  base::log_once(LogLevel::kWarning, "cirron.profiler", key,
-                 status.text() +
-                     "; recording goes on in memory, but a killed process will lose what is not "
-                     "flushed: make " +
-                     options_.output_dir + " writable or pass profile(path=...)");
-}
-
-void Session::open_root() {
-  Journal& journal = Journal::instance();
-  record::Header& head = journal.header();
-  record::OpenScope& root = head.session;
-  root.parent = 0;
-  root.start_ns = base::monotonic_ns();
-  root.index = 0;
-  root.closing = root.aux = 0;
-  root.name = record::intern("cirron.session");
-  root.static_attrs = 0;
-  root.text_offset = root.name_length = 0;
-  root.attrs_length = static_cast<std::uint16_t>(
-      options_.attrs.size() <= record::kSessionTextBytes ? options_.attrs.size() : 0);
-  root.flags.store(0);
-  std::memcpy(head.session_text, options_.attrs.data(), root.attrs_length);
-  head.session_thread_id = static_cast<std::uint64_t>(pthread_self());
-  // A lane number that no lane can have: the root's sequence is nobody else's.
-  const std::uint64_t sequence = (std::uint64_t{record::kMaxLanes} << record::kSequenceBits) +
-                                 static_cast<std::uint64_t>(root.start_ns & 0xFFFFFFFFFu) + 1;
-  root_id_ = base::make_id(head.key, sequence);
-  __atomic_store_n(&root.sequence, sequence, __ATOMIC_RELAXED);
-}
-
 void Session::close_scopes(bool for_good) {
+  if (end_asleep()) return;
   record::ThreadState* thread = record::this_thread();
   const bool was_open = record::gate_open();
   record::close_gate();
@@ -154,8 +75,14 @@ void Session::close_scopes(bool for_good) {
 void Session::finish() {
   stopping_.store(true);
   Journal::instance().wake().raise();
-  if (thread_.joinable()) thread_.join();
-  if (threadless_) drain_here(true);
+  if (thread_.joinable() || threadless_) {
+    // The last drain is done here: on a busy machine it takes milliseconds until the thread gets
+    // its turn. It ends by itself when it does.
+    const std::lock_guard lock(watch_->lock);
+    watch_->over = true;
+    drain_here(true);
+  }
+  if (thread_.joinable()) thread_.detach();
   if (blobs_) blobs_->stop();
   if (awaits_exit_status_ && all_written_ && !end_file_.empty())
     amend_at_exit(std::move(end_file_), root_id_);
@@ -185,7 +112,7 @@ void Session::release() {
 }
 
 void Session::flush() {
-  if (t_draining) return;  // a sink that flushes would wait for itself
+  if (t_draining || asleep()) return;  // a sink that flushes would wait for itself
   if (threadless_) return drain_here(false);
   const std::uint64_t mine = requested_.fetch_add(1) + 1;
   Journal::instance().wake().raise();
@@ -210,6 +137,7 @@ void Session::say_no_place_for_blobs() const noexcept {
 
 void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
                           bool more) {
+  if (asleep()) awaken();
   const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
   if (wanted && !blobs_) {
     say_no_place_for_blobs();
@@ -229,16 +157,15 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
   }
 }
 
-void Session::run() noexcept {
-  t_draining = true;
+void Session::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
+  // A session that is over at once does not have to wait for this thread to get another turn.
+  constexpr std::uint64_t kMomentNs = 2'000'000;
   base::Event& wake = Journal::instance().wake();
-  Journal::instance().warm_ahead();
-  try {
-    if (output_usable_ && directory_) recover_dead();
-  } catch (const std::exception& error) {
-    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
-                   std::string("recovery of earlier runs stopped: ") + error.what());
-  }
+  wake.wait(seen_at_start, kMomentNs);
+  std::unique_lock lock(watch.lock);
+  if (watch.over) return;
+  t_draining = true;
+  recover_once();
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
     const std::uint64_t requested = requested_.load();
@@ -246,13 +173,24 @@ void Session::run() noexcept {
     done_.store(requested);
     done_event_.raise();
     if (termination_requested()) return finish_for_signal();
-    if (stopping_.load()) break;
-    // A long listing of the spool is done in slices, and only while nobody waits.
+    // What takes long is done in slices, and only while nobody waits.
+    while (wake.now() == seen && !Journal::instance().warm_ahead()) {
+    }
     while (directory_ && wake.now() == seen && !directory_->scan_some()) {
     }
-    sleep(seen);
+    if (!sleep(seen, watch, lock)) return;
   }
-  end_draining();
+}
+
+// A session that is over before its thread got its turn has recovered what it found all the same.
+void Session::recover_once() noexcept {
+  if (std::exchange(recovered_, true) || !output_usable_ || !directory_) return;
+  try {
+    recover_dead();
+  } catch (const std::exception& error) {
+    base::log_once(LogLevel::kWarning, "cirron.flush", "recovery",
+                   std::string("recovery of earlier runs stopped: ") + error.what());
+  }
 }
 
 void Session::try_tick() noexcept {
@@ -284,6 +222,7 @@ void Session::drain_here(bool last) noexcept {
   if (ended_here_) return;
   t_draining = true;
   if (last) {
+    recover_once();
     end_draining();
     ended_here_ = true;
   } else {
@@ -294,18 +233,23 @@ void Session::drain_here(bool last) noexcept {
   t_draining = false;
 }
 
-// Until the next flush is due or somebody wakes us. The sign of life does not wait that long: it is
-// what an autopsy has to go by.
-void Session::sleep(std::uint32_t seen) {
+// Until the next flush is due or somebody wakes us; false when the session is over, and perhaps
+// gone. The sign of life does not wait that long: it is what an autopsy has to go by.
+bool Session::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) {
   Journal& journal = Journal::instance();
   for (std::uint64_t left = options_.flush_interval_ns; left != 0;) {
     const bool polls = captures_.awaits_statistics();
     const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kCapturesTogetherNs);
-    if (journal.wake().wait(seen, nap)) return;
+    lock.unlock();
+    const bool woken = journal.wake().wait(seen, nap);
+    lock.lock();
+    if (watch.over) return false;
+    if (woken) return true;
     left -= nap;
-    if (captures_wait_.exchange(false) || (polls && captures_.look())) return;
+    if (captures_wait_.exchange(false) || (polls && captures_.look())) return true;
     journal.header().alive_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
   }
+  return true;
 }
 
 void Session::finish_for_signal() {
@@ -412,7 +356,7 @@ void Session::drain_batches() {
   for (bool more = true; more;) {
     Moved moved;
     more = next_batch(moved);
-    if (!batch_.empty()) {
+    if (!batch_.empty() && !is_only_the_session()) {
       deliver(std::move(moved));
     } else if (outbox_) {
       outbox_->skip(std::move(moved));
@@ -421,6 +365,14 @@ void Session::drain_batches() {
     }
     if (more) grow_journal();  // under heavy recording there is no waiting for the next tick
   }
+}
+
+// A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
+// interest) leaves no run behind either.
+bool Session::is_only_the_session() const {
+  return options_.on_demand && batches_.load(std::memory_order_relaxed) == 0 &&
+         batch_.record_count() == 1 && batch_.spans.size() == 1 &&
+         batch_.spans.front().name == model::kSessionName;
 }
 
 // Spans that wait for the GPU are left for the next tick. Where somebody waits for them, the GPU
@@ -557,7 +509,8 @@ void Session::look_around() {
 }
 
 void Session::recover_dead() {
-  const spool::Recovery recovery = spool::recover_directory(options_.output_dir);
+  const spool::Recovery recovery =
+      spool::recover_directory(options_.output_dir, Journal::instance().path());
   recovered_journals_.store(recovery.journals);
   recovered_spans_.store(recovery.spans + recovery.open_scopes);
   recovery_problems_.store(recovery.problems.size());

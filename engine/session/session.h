@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/event.h"
 #include "engine/base/json_writer.h"
 #include "engine/record/lane.h"
@@ -27,6 +29,11 @@ struct Shared {
   Memory memory;
 };
 
+// Between the two clocks; it changes when somebody sets one of them.
+inline std::int64_t clock_offset() {
+  return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
+}
+
 class Session {
  public:
   Session(Shared& shared, Options options);
@@ -34,9 +41,12 @@ class Session {
 
   // The caller keeps other recording threads of the host away (it holds the GIL).
   void begin();
+  // Any thread, before it takes the first lane: what an on-demand session has put off.
+  void awaken();
+  bool asleep() const noexcept { return asleep_.load(); }
   void close_scopes(bool for_good = false);  // for good: nothing is recorded any more
   // No such condition; the callbacks may need the GIL.
-  void finish();  // joins
+  void finish();  // writes everything
   // Again with the GIL: the journal goes back to memory.
   void release();
 
@@ -50,10 +60,26 @@ class Session {
   void await_exit_status() noexcept { awaits_exit_status_ = true; }
 
  private:
-  void open_journal();
+  struct Complaint {
+    const char* key;
+    std::string text;
+  };
+  using Complaints = std::vector<Complaint>;
+
+  Complaints open();
+  static void speak(const Complaints& complaints);
+  bool end_asleep();
+  bool is_only_the_session() const;
+  base::Status open_journal();
   void say_no_place_for_blobs() const noexcept;
   void open_root();
-  void run() noexcept;
+  // What the drain thread and the end of the session share. The thread touches the session only
+  // with the lock held and while it is not over.
+  struct Watch {
+    std::mutex lock;
+    bool over = false;
+  };
+  void run(Watch& watch, std::uint32_t seen_at_start) noexcept;
   void try_tick() noexcept;
   void end_draining() noexcept;
   void drain_here(bool last) noexcept;
@@ -69,8 +95,9 @@ class Session {
   void deliver(Moved moved);
   void note_end_file();
   void look_around();
+  void recover_once() noexcept;
   void recover_dead();
-  void sleep(std::uint32_t seen);
+  bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock);
   void finish_for_signal();
 
   Shared& shared_;
@@ -84,9 +111,13 @@ class Session {
   std::string end_file_;             // where the session's span is, once it is written
   bool awaits_exit_status_ = false;  // which is then added there
   std::thread thread_;
-  bool threadless_ = false;   // no thread could be had
-  std::mutex draining_here_;  // then: one caller at a time
+  std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+  std::recursive_mutex waking_;
+  std::atomic<bool> asleep_{false};  // on demand, and nothing was recorded yet
+  bool threadless_ = false;          // no thread could be had
+  std::mutex draining_here_;         // then: one caller at a time
   bool ended_here_ = false;
+  bool recovered_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
   base::JsonWriter json_;

@@ -61,6 +61,7 @@ struct Recovery {
 // Moves every dead journal under `<output_dir>/live` into `<output_dir>/spool`, each exactly once,
 // also if this process is killed half-way or several processes try at the same time. An open scope
 // becomes a span that ends at the last sign of life with the attribute sonde.closed_by = "death".
-Recovery recover_directory(const std::string& output_dir);
+// `own`: path of the caller's journal, at which there is nothing to see.
+Recovery recover_directory(const std::string& output_dir, const std::string& own = {});
 
 }  // namespace sonde::spool

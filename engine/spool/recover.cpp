@@ -141,7 +141,7 @@ void remove_unborn(const std::string& live) {
 
 }  // namespace
 
-Recovery recover_directory(const std::string& output_dir) {
+Recovery recover_directory(const std::string& output_dir, const std::string& own) {
   Recovery result;
   const std::string live = base::join_path(output_dir, kLiveFolder);
   std::vector<std::string> names;
@@ -150,7 +150,10 @@ Recovery recover_directory(const std::string& output_dir) {
     return result;
   }
   Directory spool(output_dir, ~std::uint64_t{0});
-  for (const std::string& name : names) recover_one(base::join_path(live, name), spool, result);
+  for (const std::string& name : names) {
+    if (const std::string path = base::join_path(live, name); path != own)
+      recover_one(path, spool, result);
+  }
   remove_unborn(live);
   return result;
 }

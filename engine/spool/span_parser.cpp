@@ -1,5 +1,7 @@
 #include "engine/spool/span_parser.h"
 
+#include "engine/model/runs.h"
+
 namespace sonde::spool {
 
 namespace {
@@ -71,6 +73,11 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
     case kRank:
       span.rank = small_of(token);
       break;
+    case kAttrs:
+      // Which run a process is of stands in the attributes of its session.
+      if (detail_ == Detail::kAll || span.name == model::kSessionName)
+        span.attrs = members_of(value, out_.arena);
+      break;
     default:
       if (detail_ == Detail::kAll) rest(key, token, value, span);
   }
@@ -87,9 +94,6 @@ void SpanParser::rest(std::size_t key, std::string_view token, ondemand::value& 
       break;
     case kThread:
       span.thread_id = thread_of(token);
-      break;
-    case kAttrs:
-      span.attrs = members_of(value, out_.arena);
       break;
     case kMarkIds:
       mark_ids(must(value.get_array()), span);

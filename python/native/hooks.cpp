@@ -187,6 +187,7 @@ StepClaim::~StepClaim() {
 }
 
 void settle_hooks(bool last) noexcept {
+  if (record::Journal::instance().lane_count() == 0) return;  // nothing was ever recorded
   record::ThreadState* thread = record::this_thread();
   if (thread == nullptr) return;
   if (last) {

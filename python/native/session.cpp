@@ -114,8 +114,8 @@ void call_batch(PyObject* callable, std::string_view json) {
 
 void start(std::optional<std::string> output_dir, bool spool, double flush_interval,
            std::uint64_t spool_max_bytes, std::uint32_t trace_max_spans, std::int32_t rank,
-           std::int32_t local_rank, std::int32_t world_size, nb::dict attrs, nb::object on_lines,
-           nb::object on_batch) {
+           std::int32_t local_rank, std::int32_t world_size, bool on_demand, nb::dict attrs,
+           nb::object on_lines, nb::object on_batch) {
   session::Options options;
   options.output_dir = output_dir.value_or("");
   options.spool = spool;
@@ -125,6 +125,7 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
   options.rank = rank;
   options.local_rank = local_rank;
   options.world_size = world_size;
+  options.on_demand = on_demand;
   base::JsonWriter members;
   encode_members(members, attrs.ptr());
   options.attrs = members.str();
@@ -270,9 +271,12 @@ PyObject* mark_ids_of(const base::Id& span) {
 void add_session(nb::module_& module) {
   module.def("start", &start, nb::kw_only(), nb::arg("output_dir").none(), nb::arg("spool"),
              nb::arg("flush_interval"), nb::arg("spool_max_bytes"), nb::arg("trace_max_spans"),
-             nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("attrs"),
-             nb::arg("on_lines").none(), nb::arg("on_batch").none(),
-             "Open the session and start the drain thread.");
+             nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("on_demand"),
+             nb::arg("attrs"), nb::arg("on_lines").none(), nb::arg("on_batch").none(),
+             "Open the session and start the drain thread, now or when something is recorded.");
+  module.def(
+      "slept_at_fork", [] { return session::Engine::instance().slept_at_fork(); },
+      "In a forked child: the parent's session was on demand, and nothing had been recorded.");
   module.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
   module.def("annotate_exception", &annotate_exception, nb::arg("exception"),
              "The session says that this exception was raised in it and caught by nobody.");

@@ -114,16 +114,21 @@ def start(
     rank: int,
     local_rank: int,
     world_size: int,
+    on_demand: bool,
     attrs: dict[str, object],
     on_lines: Callable[[list[str]], None] | None,
     on_batch: Callable[[str], None] | None,
 ) -> None:
     """Opens the session and its root scope ``cirron.session``, and starts the drain thread.
 
-    ``output_dir`` is absolute, or None: nothing on disk. ``on_lines`` gets the live lines of a
+    ``output_dir`` is absolute, or None: nothing on disk. ``on_demand``: thread and files come
+    when something is recorded, and never if nothing is. ``on_lines`` gets the live lines of a
     drained batch, ``on_batch`` the batch as JSON; both run on the drain thread with the GIL held,
     and what they raise is logged once.
     """
+
+def slept_at_fork() -> bool:
+    """In a forked child: the parent's session was on demand, and nothing had been recorded."""
 
 def annotate(attrs: dict[str, object]) -> None:
     """Attributes of the session, from now on; those it has by another name stay.

@@ -16,29 +16,11 @@ PLATFORM_VARIABLES = {
     "workspace_id": "CIRRON_WORKSPACE_ID",
 }
 
-# What launchers (torchrun, Slurm, MPI) give all processes of a job alike.
-LAUNCHER_VARIABLES = (
-    "TORCHELASTIC_RUN_ID",
-    "SLURM_JOB_ID",
-    "SLURM_STEP_ID",
-    "PMIX_NAMESPACE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
-
 
 def platform_context() -> dict[str, str]:
     """Ids the platform gave this run; what is not set is left out."""
     values = {key: os.environ.get(name, "") for key, name in PLATFORM_VARIABLES.items()}
     return {key: value for key, value in values.items() if value}
-
-
-def run_name(platform: dict[str, str]) -> str:
-    """The same in all processes of a distributed run, and another in every run."""
-    if "run_id" in platform:
-        return platform["run_id"]
-    launched = [os.environ.get(name, "") for name in LAUNCHER_VARIABLES]
-    return ":".join(launched) if any(launched) else os.urandom(16).hex()
 
 
 class Ranks:

@@ -9,6 +9,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 _registered = False
 _finalized_pid = 0
@@ -21,16 +22,36 @@ def at_exit(callback: Callable[[], None]) -> None:
         _registered = True
         atexit.register(callback)
     # A child of multiprocessing leaves through os._exit: only its own finalizers run, and those it
-    # had at birth are discarded, so each child has to register anew.
-    processes = sys.modules.get("multiprocessing.process")
-    if processes is None or processes.parent_process() is None or _finalized_pid == os.getpid():
+    # had at birth are discarded, so each child has to register anew. One that still imports the
+    # main program is not born yet, in this sense.
+    processes = multiprocessing_of_a_child()
+    if processes is None or _finalized_pid == os.getpid():
         return
-    from multiprocessing.util import Finalize
+    from multiprocessing.util import Finalize, register_after_fork
 
     _finalized_pid = os.getpid()
-    Finalize(None, callback, exitpriority=0)
+    if processes.parent_process() is not None:
+        Finalize(None, callback, exitpriority=0)
+    else:
+        register_after_fork(callback, lambda ending: Finalize(None, ending, exitpriority=0))
+
+
+def multiprocessing_of_a_child() -> ModuleType | None:
+    """``multiprocessing.process`` in a process that it started, else None."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None:
+        return None
+    # A spawned child that imports the main program has no parent yet, but is marked; the server
+    # that children are forked off is known by its command line.
+    if (
+        processes.parent_process() is not None
+        or getattr(processes.current_process(), "_inheriting", False)
+        or any(part.startswith("from multiprocessing.") for part in sys.orig_argv[1:])
+    ):
+        return processes
+    return None
 
 
 def at_fork_in_child(callback: Callable[[], None]) -> None:
-    """Runs ``callback`` first thing in every forked child. To be called once."""
+    """Runs ``callback`` in every forked child, after those given earlier. Once for each."""
     os.register_at_fork(after_in_child=callback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, hooks, log, options, process, snapshots
+from sonde import _core, environment, hooks, log, options, process, program, snapshots
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
+    Opening = tuple[Request, str | None, Callable[[str], None] | None, list[str]]
 
 # Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
 _lock = RLock()
@@ -30,6 +31,7 @@ class Profiler:
         "_enabled",
         "_final",
         "_hooks",
+        "_opening",
         "_owner",
         "_platform",
         "_spool_dir",
@@ -46,6 +48,7 @@ class Profiler:
         self._transport: str | None = None
         self._spool_dir: str | None = None
         self._hooks: list[Hook] = []
+        self._opening: Opening | None = None
         self._final: dict[str, int | str | None] | None = None
 
     @property
@@ -117,13 +120,25 @@ class Profiler:
             _core.set_recording(False)
 
     def _open_session(self, request: Request) -> None:
-        ranks = environment.Ranks()
         self._platform = environment.platform_context()
         output_dir = _output_dir(request)
         if output_dir is not None:
             self._spool_dir = f"{output_dir}/spool"
         self._transport, on_batch = _choose_transport(self, request)
         frameworks = hooks.detect() if request.frameworks is None else request.frameworks
+        self._opening = (request, output_dir, on_batch, frameworks)
+        self._open_engine(*self._opening)
+        self._hooks = hooks.install(frameworks, self._config)
+
+    def _open_engine(
+        self,
+        request: Request,
+        output_dir: str | None,
+        on_batch: Callable[[str], None] | None,
+        frameworks: list[str],
+    ) -> None:
+        ranks = environment.Ranks()
+        member = program.Membership()
         _core.start(
             output_dir=output_dir,
             spool=output_dir is not None,
@@ -133,7 +148,8 @@ class Profiler:
             rank=ranks.rank,
             local_rank=ranks.local_rank or 0,
             world_size=1 if ranks.world_size is None else ranks.world_size,
-            attrs=_root_attributes(frameworks, ranks, self._platform),
+            on_demand=member.child,
+            attrs=_root_attributes(frameworks, ranks, self._platform) | member.attributes(),
             on_lines=_line_outlet(request.sinks),
             on_batch=on_batch,
         )
@@ -141,9 +157,13 @@ class Profiler:
             request.snapshots,
             request.sample_rate,
             self._config.get("snapshots"),
-            environment.run_name(self._platform),
+            self._platform.get("run_id") or member.launch or member.run,
         )
-        self._hooks = hooks.install(frameworks, self._config)
+
+    def _reopen(self) -> None:
+        """In a child forked off a process that had recorded nothing in its session."""
+        if self._opening is not None:
+            self._open_engine(*self._opening)
 
 
 def profile(
@@ -261,6 +281,8 @@ def _choose_transport(
 
 
 def _line_outlet(sinks: tuple[str, ...]) -> Callable[[list[str]], None] | None:
+    if all(sink in ("spool", "none") for sink in sinks):
+        return None
     from sonde.outlets import LINE_OUTLETS, join_outlets
 
     return join_outlets([LINE_OUTLETS[sink] for sink in sinks if sink in LINE_OUTLETS])
@@ -293,11 +315,19 @@ def _guarded(work: Callable[[], None], failure: str) -> None:
 
 
 def _reset_in_child() -> None:
-    """After a fork: the session is the parent's. One that was switched off stays so."""
+    """After a fork: the session is the parent's. One that was switched off stays so.
+
+    So does one that nobody has recorded in and that waits for it: a server that forks children (the
+    start method "forkserver") has imported the main program for them, profile() and all.
+    """
     global _lock, _current
     _lock = RLock()
     snapshots.forget()
-    if _current is not None and _current._enabled:
+    if _current is None or not _current._enabled:
+        return
+    if _core.slept_at_fork():
+        _guarded(_current._reopen, "profiling is off in this process")
+    else:
         _current = None
 
 

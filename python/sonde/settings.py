@@ -88,11 +88,12 @@ def resolve(arguments: Mapping[str, object]) -> dict[str, object]:
 
 def read_home_file() -> dict[str, object]:
     """Table ``[default]`` of ~/.cirron/config.toml; empty if there is none or it cannot be read."""
-    from pathlib import Path
-
+    # With pathlib the first profile() of a process would take 2 ms longer.
+    home = os.path.expanduser("~")  # noqa: PTH111
     try:
-        data = (Path.home() / ".cirron" / "config.toml").read_bytes()
-    except (OSError, RuntimeError):  # RuntimeError: no home directory
+        with open(f"{home}/.cirron/config.toml", "rb") as file:  # noqa: PTH123
+            data = file.read()
+    except (OSError, ValueError):  # ValueError: a home directory that cannot be a path
         return {}
     import tomllib
 

@@ -30,6 +30,10 @@ KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 ALIASES = {"keras": "tensorflow", "pytorch_lightning": "lightning", "pytorch": "torch"}
 
+# Packages that were there when an earlier session looked for them, and where it looked.
+_found: set[str] = set()
+_looked_in: list[str] = []
+
 
 class Hook:
     """One framework's hook: waiting for the import, in place, or taken away."""
@@ -135,9 +139,17 @@ def uninstall(hooks: Iterable[Hook]) -> None:
 def _is_installed(package: str) -> bool:
     if package in sys.modules:
         return sys.modules[package] is not None
+    if _looked_in != sys.path:
+        _looked_in[:] = sys.path
+        _found.clear()
+    if package in _found:
+        return True
     from importlib.machinery import PathFinder
 
     try:
-        return PathFinder.find_spec(package) is not None
+        there = PathFinder.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
+    if there:
+        _found.add(package)
+    return there

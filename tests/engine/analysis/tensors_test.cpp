@@ -64,6 +64,24 @@ TEST(Epochs, AnIndexThatRepeatsIsAnotherEpoch) {
   EXPECT_EQ(epochs.find({0, 2})->order, 1u);
 }
 
+TEST(TensorTable, ProcessesOfOneRankCountTheirEpochsEachForThemselves) {
+  std::vector<Span> spans = {span(5, 0, model::kSessionName, 0, 50, 0),
+                             span(6, 0, model::kSessionName, 0, 50, 0),
+                             span(1, 0, "epoch", 0, 9, 0),
+                             span(2, 0, "epoch", 1, 9, 0),
+                             span(3, 0, "epoch", 10, 19, 1),
+                             span(4, 0, "epoch", 11, 19, 1)};
+  spans[0].attrs = R"("sonde.run":"a")";
+  spans[1].attrs = R"("sonde.run":"a","sonde.process":"SpawnProcess-1")";
+  for (const std::size_t child : {1, 3, 5}) spans[child].pid = 7;
+  Epochs epochs(std::span<const Span>{spans}.subspan(2), runs_of(spans));
+  TensorTable table;
+  for (const std::uint64_t id : {1, 2, 3, 4}) table.add(*epochs.find({0, id}), tensor("a"));
+  EXPECT_EQ(epochs.find({0, 4})->order, 1u);
+  EXPECT_EQ(table.keep_newest(), 2u);
+  EXPECT_EQ(order_of(table), "1/a 1/a");
+}
+
 TEST(TensorTable, SortsByEpochThenTensorThenRank) {
   Epochs epochs(kSpans, runs_of(kSpans));
   TensorTable table;

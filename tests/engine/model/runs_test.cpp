@@ -100,5 +100,55 @@ TEST(Runs, TheIdThatThePlatformGave) {
   EXPECT_EQ(runs.part_of(one).run_id, "r-17");
 }
 
+// A session with attributes, whose text is a literal.
+Span with_attrs(std::string_view attrs, Span session) {
+  session.attrs = attrs;
+  return session;
+}
+
+constexpr std::string_view kMainA = R"("sonde.run":"a")", kMainB = R"("sonde.run":"b")",
+                           kChildA = R"("sonde.run":"a","sonde.process":"SpawnProcess-1")",
+                           kChildB = R"("sonde.run":"b","sonde.process":"SpawnProcess-1")";
+
+TEST(Runs, SessionsOfOneProgramAreOneRunWhateverTheirRanksAndTimes) {
+  const std::vector<Span> spans = {with_attrs(kMainA, session(1, 10, 0, 40)),
+                                   with_attrs(kChildA, session(2, 11, 5, 9)),
+                                   with_attrs(kChildA, session(3, 12, 6, 50)),
+                                   on_rank(1, with_attrs(kChildA, session(4, 13, 60, 70))),
+                                   with_attrs(kMainB, session(5, 20, 7, 100))};
+  EXPECT_EQ(runs_of(spans), (Numbers{1, 1, 1, 1, 2}));
+  Runs runs;
+  runs.add(spans);
+  runs.finish();
+  EXPECT_EQ(runs.count(0), 2u);
+  EXPECT_EQ(runs.count(1), 1u);
+  EXPECT_EQ(runs.part_of(spans[1]).process, "SpawnProcess-1");
+}
+
+TEST(Runs, ChildrenOfTwoProgramsAtTheSameTimeAreNoRanksOfEachOther) {
+  EXPECT_EQ(runs_of({on_rank(1, with_attrs(kChildA, session(1, 11, 0, 40))),
+                     with_attrs(kChildB, session(2, 20, 1, 41)),
+                     with_attrs(kChildA, session(3, 10, 2, 42)),
+                     on_rank(1, with_attrs(kChildB, session(4, 21, 3, 43)))}),
+            (Numbers{1, 2, 1, 2}));
+}
+
+TEST(Runs, RanksOfALauncherAreOneRunThoughEachIsAProgram) {
+  EXPECT_EQ(runs_of({with_attrs(kMainA, session(1, 10, 0, 40)),
+                     on_rank(1, with_attrs(kMainB, session(2, 11, 1, 41))),
+                     on_rank(1, with_attrs(kChildB, session(3, 12, 2, 30)))}),
+            (Numbers{1, 1, 1}));
+}
+
+TEST(Runs, RanksOfTwoLaunchersAtTheSameTimeAreTwo) {
+  constexpr std::string_view kOne = R"("sonde.launch":"localhost:29500")",
+                             kTwo = R"("sonde.launch":"localhost:29501")";
+  EXPECT_EQ(runs_of({with_attrs(kOne, session(1, 10, 0, 40)),
+                     on_rank(1, with_attrs(kTwo, session(2, 21, 1, 41))),
+                     with_attrs(kTwo, session(3, 20, 2, 42)),
+                     on_rank(1, with_attrs(kOne, session(4, 11, 3, 43)))}),
+            (Numbers{1, 2, 2, 1}));
+}
+
 }  // namespace
 }  // namespace sonde::model

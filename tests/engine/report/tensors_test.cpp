@@ -91,8 +91,19 @@ TEST(TensorsCsv, AllDigitsAndQuotes) {
   std::string out;
   for (const TensorLine& each : lines) append_tensor_csv(out, each);
   EXPECT_EQ(out,
-            "1,0,0,\"a,\"\"b\"\"\",\"[2,3]\",float32,0.3333333333333333,0.5,-1.5,2,inf,6,0,0,0,\n"
-            ",,,ghost,[],bfloat16,,,,,,,,,,x\n");
+            "1,0,0,\"a,\"\"b\"\"\",\"[2,3]\",float32,0.3333333333333333,0.5,-1.5,2,inf,6,0,0,0,,\n"
+            ",,,ghost,[],bfloat16,,,,,,,,,,x,\n");
+}
+
+TEST(TensorsText, ProcessesOfOneRankHaveAColumn) {
+  Epoch one = kFirst, other = kFirst;
+  one.pid = 4711;
+  other.pid = 4712;
+  EXPECT_NE(tensors_text(std::vector{line(one, "a", 1), line(other, "a", 1)}).find(" 4712 "),
+            std::string::npos);
+  other.run = 2;
+  EXPECT_EQ(tensors_text(std::vector{line(one, "a", 1), line(other, "a", 1)}).find("4712"),
+            std::string::npos);
 }
 
 TEST(TensorsJson, AddsToTheRecord) {
