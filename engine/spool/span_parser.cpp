@@ -24,6 +24,7 @@ enum SpanKey : std::size_t {
 constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "start_ns\"",
                                  "end_ns\"", "cpu_ns\"", "gpu_ns\"", "memory_peak_bytes\"",
                                  "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
+constexpr std::size_t kShortestOfUse = std::string_view(R"({"timing":"dispatch"})").size();
 
 }  // namespace
 
@@ -71,8 +72,28 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
     case kRank:
       span.rank = small_of(token);
       break;
+    case kAttrs:
+      attrs(token, value, span);
+      break;
     default:
       if (detail_ == Detail::kAll) rest(key, token, value, span);
+  }
+}
+
+// Timings without what says how to read them would mislead.
+void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Span& span) {
+  if (detail_ == Detail::kAll) {
+    span.attrs = members_of(value, out_.arena);
+    return;
+  }
+  if (!token.starts_with('{')) return;
+  ondemand::object object = must(value.get_object());
+  const std::string_view text = must(object.raw_json());
+  if (text.size() < kShortestOfUse) return;
+  for (const std::string_view name : {model::kTimingAttr, model::kHintAttr}) {
+    if (text.find(name) == std::string_view::npos) continue;
+    span.attrs = out_.arena.copy(text.substr(1, text.size() - 2));
+    return;
   }
 }
 
@@ -87,9 +108,6 @@ void SpanParser::rest(std::size_t key, std::string_view token, ondemand::value& 
       break;
     case kThread:
       span.thread_id = thread_of(token);
-      break;
-    case kAttrs:
-      span.attrs = members_of(value, out_.arena);
       break;
     case kMarkIds:
       mark_ids(must(value.get_array()), span);

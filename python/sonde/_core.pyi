@@ -217,6 +217,9 @@ def iterate_loader(
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
     """A callable that does what original does inside a backward span."""
 
+def quiet_forwards(on: bool) -> None:
+    """True: calls of modules on this thread are no forwards, until it is called with False."""
+
 def optimizer_begins(
     optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]] | None:
@@ -224,6 +227,48 @@ def optimizer_begins(
 
 def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
+
+def pass_begins(what: str, dispatch: bool) -> int:
+    """A "forward" or a "backward" of a loop of the program's own begins; its number.
+
+    dispatch: its time is that of handing work to a device.
+    """
+
+def pass_ends(number: int, failed: bool) -> None:
+    """It has returned or raised."""
+
+def update_begins(whole: bool, dispatch: bool) -> int:
+    """An optimizer's update begins; its number. whole: a step with forward and backward inside."""
+
+def update_ends(number: int, completed: bool) -> None:
+    """It has returned or raised."""
+
+def know_symbolic(type: type | None) -> None:
+    """Modules called with such a value compute nothing: no forward."""
+
+def levels_open() -> bool:
+    """Whether an epoch, step, batch, validation, predict or train is open anywhere."""
+
+def levels_recorded() -> bool:
+    """The same for the spans of the session, as far as they are held."""
+
+def session_hint(text: str) -> None:
+    """Stands on the session's span: what to do to have the loops on record. Empty: nothing."""
+
+def queue_watch() -> None:
+    """From here on the work of a device is followed: scopes with gpu=True get their time there."""
+
+def queue_unwatch() -> None:
+    """No longer."""
+
+def queue_submit() -> int:
+    """A piece of work was handed to the device; its number."""
+
+def queue_done(piece: int) -> None:
+    """The device has just finished it. On any thread."""
+
+def queue_abandon(piece: int) -> None:
+    """Nobody will say when it, or one before it, was finished."""
 
 def step_over() -> None:
     """The step under way has been taken."""

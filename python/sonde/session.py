@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, hooks, log, options, process, snapshots
+from sonde import _core, environment, hooks, log, options, process, snapshots, unseen
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -101,6 +101,7 @@ class Profiler:
                 if self._enabled:
                     _guarded(snapshots.finish, "the last snapshot is missing")
                     hooks.uninstall(self._hooks)
+                    _guarded(unseen.end, "the hint at the end is missing")
                     _guarded(_core.stop, "shutdown() could not write everything")
                     self._final = _core.counters()
             finally:
@@ -144,6 +145,8 @@ class Profiler:
             environment.run_name(self._platform),
         )
         self._hooks = hooks.install(frameworks, self._config)
+        if request.frameworks is None:
+            unseen.arm()
 
 
 def profile(
@@ -297,6 +300,7 @@ def _reset_in_child() -> None:
     global _lock, _current
     _lock = RLock()
     snapshots.forget()
+    unseen.forget()
     if _current is not None and _current._enabled:
         _current = None
 

@@ -60,6 +60,49 @@ def on_disk():
     return [[mark["name"] for mark in spool.marks_of(span)] for span in spool.named("batch")]
 
 
+def with_timing():
+    return [
+        name
+        for name in ("epoch", "batch", "validation", "predict")
+        for span in spans(name)
+        if span["attrs"].get("timing") == "dispatch"
+    ]
+
+
+@run
+def time_of_the_device():
+    model = make_model(run_eagerly=False)
+    fit(model, epochs=2, validation_data=(X, Y), batch_size=1)
+    timing = with_timing()
+    epochs = [
+        {"whole": span["gpu_ns"], "parts": [part["gpu_ns"] for part in span["children"]]}
+        for span in spans("epoch")
+    ]
+    model.evaluate(X, Y, verbose=0)
+    model.predict(X, verbose=0)
+    after = [spans("validation")[-1]["gpu_ns"], spans("predict")[-1]["gpu_ns"]]
+    ci.shutdown()
+    ci.profile(output="none", flush_interval=3600)
+    # A callback that may not be called from another thread: Keras waits for every batch.
+    fit(model, callbacks=[Callback(on_train_batch_end=lambda self, number, logs: None)])
+    return {"timing": timing, "epochs": epochs, "after": after, "waited_for": with_timing()}
+
+
+@run
+def device_time_after_a_failure():
+    def fail(callback, number, logs):
+        if number == 1:
+            raise RuntimeError("of the user")
+
+    model, raised = make_model(run_eagerly=False), False
+    try:
+        fit(model, callbacks=[Callback(on_train_batch_begin=fail)], batch_size=1)
+    except RuntimeError:
+        raised = True
+    fit(model)
+    return {"raised": raised, "known": [span["gpu_ns"] is not None for span in spans("batch")[-2:]]}
+
+
 @run
 def numbering():
     model = make_model()

@@ -1,0 +1,245 @@
+// The program's own loops in frameworks other than torch: what their hooks, in Python, have seen of
+// a forward, a backward and an update goes to the training loop from here.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/hook/names.h"
+#include "engine/hook/training.h"
+#include "engine/record/journal.h"
+#include "engine/record/names.h"
+#include "engine/session/engine.h"
+#include "python/native/hooks.h"
+#include "python/native/session.h"
+#include "python/native/symbolic.h"
+#include "python/native/training_call.h"
+
+namespace sonde::native {
+
+PyTypeObject* g_symbolic_type = nullptr;
+
+namespace {
+
+using hook::Here;
+using hook::Training;
+
+// What was begun and has not ended. Ended by number, from Python, on the thread that began it.
+struct Begun {
+  record::ScopeHandle scope;    // of a forward or backward
+  std::uint64_t optimizer = 0;  // of an update
+};
+std::unordered_map<std::uint64_t, Begun> g_begun;
+
+PyObject* keep(const Begun& begun) {
+  static std::uint64_t number = 0;
+  if (!begun.scope && begun.optimizer == 0) return PyLong_FromLong(0);
+  g_begun.emplace(++number, begun);
+  return PyLong_FromUnsignedLongLong(number);
+}
+
+bool take(PyObject* number, Begun& out) {
+  const auto found = g_begun.find(PyLong_AsUnsignedLongLong(number));
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (found == g_begun.end()) return false;
+  out = found->second;
+  g_begun.erase(found);
+  return true;
+}
+
+// Interned JSON members with one more: `"timing":"dispatch"`.
+std::uint32_t with_dispatch(std::uint32_t attrs) {
+  static std::unordered_map<std::uint32_t, std::uint32_t> known;
+  if (const auto found = known.find(attrs); found != known.end()) return found->second;
+  std::string text(record::name_text(attrs));
+  if (!text.empty()) text += ',';
+  const std::uint32_t both = record::intern(text + R"("timing":"dispatch")");
+  known[attrs] = known[both] = both;
+  return both;
+}
+
+// The innermost scope was just opened, and with it perhaps a step. On a device that works by itself
+// their time is that of handing work over. An update that is a whole step is called so.
+void describe(Here here, bool dispatch, std::uint32_t renamed) {
+  const hook::Names& name = hook::names();
+  const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
+  for (std::uint32_t slot = depth; slot-- > 0;) {
+    record::OpenScope& scope = here.stack.stack[slot];
+    const bool innermost = slot + 1 == depth;
+    if (innermost && renamed != 0 && scope.name == name.optimizer_step) scope.name = renamed;
+    if (dispatch && (innermost || scope.name == name.step))
+      scope.static_attrs = with_dispatch(scope.static_attrs);
+  }
+}
+
+// pass_begins(what, dispatch): "forward" or "backward".
+PyObject* pass_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "pass_begins(what, dispatch)");
+    return nullptr;
+  }
+  const bool backward = PyUnicode_CompareWithASCIIString(args[0], "backward") == 0;
+  Begun begun;
+  with_training([&](Training& training, Here here) {
+    begun.scope =
+        backward ? training.begin_backward(here) : training.begin_forward(here, hook::Mode::kTrain);
+    if (begun.scope) describe(here, args[1] == Py_True, 0);
+  });
+  return keep(begun);
+}
+
+// pass_ends(number, failed)
+PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Begun begun;
+  if (count == 2 && take(args[0], begun) && begun.scope) {
+    with_training([&](Training& training, Here here) {
+      training.end(here, begun.scope, args[1] == Py_True);
+    });
+  }
+  Py_RETURN_NONE;
+}
+
+// update_begins(whole, dispatch). Whole: forward and backward are inside of it.
+PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "update_begins(whole, dispatch)");
+    return nullptr;
+  }
+  static const std::uint32_t kCompiledStep = record::intern("compiled_step");
+  const bool whole = args[0] == Py_True;
+  Begun begun;
+  with_training([&](Training& training, Here here) {
+    begun.optimizer = training.begin_optimizer(here, whole);
+    if (begun.optimizer != 0) describe(here, args[1] == Py_True, whole ? kCompiledStep : 0);
+  });
+  return keep(begun);
+}
+
+// update_ends(number, completed)
+PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Begun begun;
+  if (count == 2 && take(args[0], begun) && begun.optimizer != 0) {
+    with_training([&](Training& training, Here here) {
+      training.end_optimizer(here, begun.optimizer, args[1] == Py_True);
+    });
+  }
+  Py_RETURN_NONE;
+}
+
+// -- building a model --
+
+bool is_symbolic(PyObject* value) noexcept {
+  return value != nullptr && PyType_IsSubtype(Py_TYPE(value), g_symbolic_type) != 0;
+}
+
+bool holds_symbolic(PyObject* value) noexcept {
+  if (is_symbolic(value)) return true;
+  if (PyList_Check(value))
+    return PyList_GET_SIZE(value) > 0 && is_symbolic(PyList_GET_ITEM(value, 0));
+  if (PyTuple_Check(value))
+    return PyTuple_GET_SIZE(value) > 0 && is_symbolic(PyTuple_GET_ITEM(value, 0));
+  PyObject *key, *first;
+  Py_ssize_t at = 0;
+  return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is_symbolic(first);
+}
+
+PyObject* know_symbolic(PyObject*, PyObject* type) {
+  PyTypeObject* known = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
+  Py_XINCREF(known);
+  Py_XDECREF(std::exchange(g_symbolic_type, known));
+  Py_RETURN_NONE;
+}
+
+// -- is there any loop? --
+
+constexpr std::string_view kLevels[] = {"epoch", "step", "batch", "validation", "predict", "train"};
+
+// levels_open(): does any stack have a level open that a loop would have?
+PyObject* levels_open(PyObject*, PyObject*) {
+  record::Journal& journal = record::Journal::instance();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    const record::Lane& lane = journal.lane(i);
+    if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
+    const std::uint32_t depth =
+        std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
+    for (std::uint32_t slot = 0; slot < depth; ++slot) {
+      const std::string_view name = record::name_text(lane.stack[slot].name);
+      if (std::ranges::find(kLevels, name) != std::end(kLevels)) Py_RETURN_TRUE;
+    }
+  }
+  Py_RETURN_FALSE;
+}
+
+// levels_recorded(): is there one among the spans of the session, closed or open?
+PyObject* levels_recorded(PyObject*, PyObject*) {
+  settle_hooks();
+  session::Engine& engine = session::Engine::instance();
+  Py_BEGIN_ALLOW_THREADS engine.flush();
+  Py_END_ALLOW_THREADS model::Batch batch;
+  engine.read_trace(batch, false);
+  const bool found = std::ranges::any_of(batch.spans, [](const model::Span& span) {
+    return std::ranges::find(kLevels, span.name) != std::end(kLevels);
+  });
+  return PyBool_FromLong(found ? 1 : 0);
+}
+
+// session_hint(text): stands on the session's span from now on; "": no longer.
+PyObject* session_hint(PyObject*, PyObject* text) {
+  if (!PyUnicode_Check(text)) {
+    PyErr_SetString(PyExc_TypeError, "session_hint(text): a str is needed");
+    return nullptr;
+  }
+  std::string hint;
+  if (!with_utf8(text, [&](std::string_view utf8) { hint = utf8; })) return nullptr;
+  // As JSON without escapes, which readers then need not undo.
+  for (char& c : hint) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
+  record::OpenScope& session = record::Journal::instance().header().session;
+  if (session.sequence != 0)
+    session.static_attrs = hint.empty() ? 0 : record::intern(R"("sonde.hint":")" + hint + '"');
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"pass_begins", as_method(pass_begins), METH_FASTCALL,
+     "pass_begins(what, dispatch)\n--\n\nA \"forward\" or a \"backward\" of a loop of the "
+     "program's own begins; its number, for pass_ends. dispatch: its time is that of handing work "
+     "to a device."},
+    {"pass_ends", as_method(pass_ends), METH_FASTCALL,
+     "pass_ends(number, failed)\n--\n\nIt has returned or raised."},
+    {"update_begins", as_method(update_begins), METH_FASTCALL,
+     "update_begins(whole, dispatch)\n--\n\nAn optimizer's update begins; its number, for "
+     "update_ends. whole: a compiled step with forward and backward inside."},
+    {"update_ends", as_method(update_ends), METH_FASTCALL,
+     "update_ends(number, completed)\n--\n\nIt has returned or raised."},
+    {"know_symbolic", know_symbolic, METH_O,
+     "know_symbolic(type)\n--\n\nModules called with such a value compute nothing: no forward. "
+     "None: there is no such type."},
+    {"levels_open", levels_open, METH_NOARGS,
+     "levels_open()\n--\n\nWhether an epoch, step, batch, validation, predict or train is open "
+     "anywhere."},
+    {"levels_recorded", levels_recorded, METH_NOARGS,
+     "levels_recorded()\n--\n\nThe same for the spans of the session, as far as they are held."},
+    {"session_hint", session_hint, METH_O,
+     "session_hint(text)\n--\n\nWhat the program could do to have its loops on record; stands on "
+     "the session's span. Empty: nothing."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
+  const Py_ssize_t count =
+      PyVectorcall_NARGS(flagged) + (keys != nullptr ? PyTuple_GET_SIZE(keys) : 0);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    if (holds_symbolic(args[i])) return true;
+  }
+  return false;
+}
+
+bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+
+}  // namespace sonde::native
