@@ -16,7 +16,7 @@ NB_MODULE(_core, module) {
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
       !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_own_loops(raw) ||
-      !add_device_queue(raw) || !add_boundaries(raw) ||
+      !add_device_queue(raw) || !add_jit_calls(raw) || !add_boundaries(raw) ||
       !add_exceptions(raw) || !add_frameworks(raw))
     throw nanobind::python_error();
   add_session(module);

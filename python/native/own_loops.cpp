@@ -13,6 +13,7 @@
 #include "engine/record/names.h"
 #include "engine/session/engine.h"
 #include "python/native/hooks.h"
+#include "python/native/own_loops.h"
 #include "python/native/session.h"
 #include "python/native/symbolic.h"
 #include "python/native/training_call.h"
@@ -101,30 +102,37 @@ PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+std::uint64_t begin_update(bool whole, bool dispatch) noexcept {
+  static const std::uint32_t kCompiledStep = record::intern("compiled_step");
+  std::uint64_t serial = 0;
+  with_training([&](Training& training, Here here) {
+    serial = training.begin_optimizer(here, whole);
+    if (serial != 0) describe(here, dispatch, whole ? kCompiledStep : 0);
+  });
+  return serial;
+}
+
+void end_update(std::uint64_t serial, bool completed) noexcept {
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, serial, completed); });
+}
+
 // update_begins(whole, dispatch). Whole: forward and backward are inside of it.
 PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
     PyErr_SetString(PyExc_TypeError, "update_begins(whole, dispatch)");
     return nullptr;
   }
-  static const std::uint32_t kCompiledStep = record::intern("compiled_step");
-  const bool whole = args[0] == Py_True;
   Begun begun;
-  with_training([&](Training& training, Here here) {
-    begun.optimizer = training.begin_optimizer(here, whole);
-    if (begun.optimizer != 0) describe(here, args[1] == Py_True, whole ? kCompiledStep : 0);
-  });
+  begun.optimizer = begin_update(args[0] == Py_True, args[1] == Py_True);
   return keep(begun);
 }
 
 // update_ends(number, completed)
 PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
-  if (count == 2 && take(args[0], begun) && begun.optimizer != 0) {
-    with_training([&](Training& training, Here here) {
-      training.end_optimizer(here, begun.optimizer, args[1] == Py_True);
-    });
-  }
+  if (count == 2 && take(args[0], begun) && begun.optimizer != 0)
+    end_update(begun.optimizer, args[1] == Py_True);
   Py_RETURN_NONE;
 }
 
@@ -238,6 +246,12 @@ bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) no
     if (holds_symbolic(args[i])) return true;
   }
   return false;
+}
+
+std::uint64_t begin_compiled_step(bool dispatch) noexcept { return begin_update(true, dispatch); }
+
+void end_compiled_step(std::uint64_t number, bool completed) noexcept {
+  end_update(number, completed);
 }
 
 bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }

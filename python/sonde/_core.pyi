@@ -255,6 +255,23 @@ def levels_recorded() -> bool:
 def session_hint(text: str) -> None:
     """Stands on the session's span: what to do to have the loops on record. Empty: nothing."""
 
+def begin_jitted(
+    is_fed: Callable[[object, tuple[object, ...]], bool], note: Callable[[object, object], None]
+) -> None:
+    """watch_jitted may be used.
+
+    is_fed(function, args): are they what it returned last? note(function, result): what that was.
+    """
+
+def watch_jitted(function: object) -> bool:
+    """Calls of this compiled function may be training steps."""
+
+def unwatch_jitted() -> None:
+    """Everything watch_jitted did is undone."""
+
+def jitted_differentiates() -> None:
+    """The compiled function that is being called differentiates."""
+
 def queue_watch() -> None:
     """From here on the work of a device is followed: scopes with gpu=True get their time there."""
 

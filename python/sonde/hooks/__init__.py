@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "transformers": (("transformers",), ("transformers.trainer",)),
     "tensorflow": (("tensorflow", "keras"), ("keras", "tensorflow")),
+    "jax": (("jax",), ("jax",)),
     "lightning": (
         ("lightning", "pytorch_lightning"),
         ("lightning.pytorch", "pytorch_lightning"),

@@ -1,0 +1,13 @@
+// Steps of the program's own that are one call: forward, backward and update in it.
+#pragma once
+
+#include <cstdint>
+
+namespace sonde::native {
+
+// A number for end_compiled_step; 0: this thread does not record. Dispatch: its time is that of
+// handing work to a device.
+std::uint64_t begin_compiled_step(bool dispatch) noexcept;
+void end_compiled_step(std::uint64_t number, bool completed) noexcept;
+
+}  // namespace sonde::native
