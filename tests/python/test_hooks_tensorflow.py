@@ -168,6 +168,16 @@ def test_batches_that_are_not_waited_for_say_so(runs):
     assert seen["after"] == [None, None]
 
 
+def test_waiting_for_batches_is_not_charged_to_the_validation(runs):
+    """Which clock a time comes from, not how long anything takes: the two differ many times."""
+    if runs["backend"] != "jax":
+        pytest.skip("jax only")
+    seen = runs["work_for_the_device"]
+    assert seen["batch"]["device"] > seen["batch"]["host"]
+    assert seen["validation"]["device"] < seen["validation"]["host"]
+    assert seen["validation"]["device"] < seen["batch"]["device"]
+
+
 def test_device_time_of_a_fit_that_raises_is_unknown_at_most(runs):
     if runs["backend"] != "jax":
         pytest.skip("jax only")
