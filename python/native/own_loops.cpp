@@ -193,24 +193,6 @@ PyObject* levels_recorded(PyObject*, PyObject*) {
   return PyBool_FromLong(found ? 1 : 0);
 }
 
-// session_hint(text): stands on the session's span from now on; "": no longer.
-PyObject* session_hint(PyObject*, PyObject* text) {
-  if (!PyUnicode_Check(text)) {
-    PyErr_SetString(PyExc_TypeError, "session_hint(text): a str is needed");
-    return nullptr;
-  }
-  std::string hint;
-  if (!with_utf8(text, [&](std::string_view utf8) { hint = utf8; })) return nullptr;
-  // As JSON without escapes, which readers then need not undo.
-  for (char& c : hint) {
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = '?';
-  }
-  record::OpenScope& session = record::Journal::instance().header().session;
-  if (session.sequence != 0)
-    session.static_attrs = hint.empty() ? 0 : record::intern(R"("sonde.hint":")" + hint + '"');
-  Py_RETURN_NONE;
-}
-
 PyMethodDef g_functions[] = {
     {"pass_begins", as_method(pass_begins), METH_FASTCALL,
      "pass_begins(what, dispatch)\n--\n\nA \"forward\" or a \"backward\" of a loop of the "
@@ -231,9 +213,6 @@ PyMethodDef g_functions[] = {
      "anywhere."},
     {"levels_recorded", levels_recorded, METH_NOARGS,
      "levels_recorded()\n--\n\nThe same for the spans of the session, as far as they are held."},
-    {"session_hint", session_hint, METH_O,
-     "session_hint(text)\n--\n\nWhat the program could do to have its loops on record; stands on "
-     "the session's span. Empty: nothing."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -252,9 +252,6 @@ def levels_open() -> bool:
 def levels_recorded() -> bool:
     """The same for the spans of the session, as far as they are held."""
 
-def session_hint(text: str) -> None:
-    """Stands on the session's span: what to do to have the loops on record. Empty: nothing."""
-
 def begin_jitted(
     is_fed: Callable[[object, tuple[object, ...]], bool], note: Callable[[object, object], None]
 ) -> None:

@@ -147,7 +147,9 @@ def note() -> str | None:
     text = _safely(_lookout.hint)
     if text is not None or _lookout.noted:
         _lookout.noted = text is not None
-        _core.session_hint(text or "")  # what was due before the loop began no longer is
+        # Readers take it as it stands, without undoing escapes.
+        plain = (text or "").replace("\\", "?").replace('"', "?")
+        _core.annotate({"sonde.hint": plain})  # empty: what was due before the loop began is not
     return text
 
 
