@@ -83,14 +83,11 @@ PyObject* outermost(PyObject* function, PyObject* const* args, std::size_t flagg
   if (role_of(function) == Role::kDifferentiates) judge(function, args, flagged, keys);
   // Keras's fit watches the queue, and has steps of its own.
   const bool trains = role_of(function) == Role::kTrains && !probe::queue_watched();
-  const std::uint64_t step = trains ? begin_compiled_step(true) : 0;
+  const std::uint64_t step = trains ? begin_compiled_step(function, true) : 0;
   t_outermost = function;
   PyObject* result = g_original(function, args, flagged, keys);
   t_outermost = nullptr;
-  if (step != 0) {
-    const KeepError keep;
-    end_compiled_step(step, result != nullptr);
-  }
+  if (step != 0) end_compiled_step(step, result != nullptr);
   if (result != nullptr && role_of(function) == Role::kDifferentiates)
     ask(g_note, function, result);
   return result;

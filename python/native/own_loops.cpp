@@ -7,12 +7,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/json_writer.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 #include "engine/session/engine.h"
+#include "python/native/exceptions.h"
 #include "python/native/hooks.h"
+#include "python/native/modules.h"
 #include "python/native/own_loops.h"
 #include "python/native/session.h"
 #include "python/native/symbolic.h"
@@ -30,6 +33,7 @@ using hook::Training;
 // What was begun and has not ended. Ended by number, from Python, on the thread that began it.
 struct Begun {
   record::ScopeHandle scope;    // of a forward or backward
+  bool backward = false;        // which of them
   std::uint64_t optimizer = 0;  // of an update
 };
 std::unordered_map<std::uint64_t, Begun> g_begun;
@@ -75,64 +79,87 @@ void describe(Here here, bool dispatch, std::uint32_t renamed) {
   }
 }
 
-// pass_begins(what, dispatch): "forward" or "backward".
+// pass_begins(what, dispatch, owned): "forward" or "backward".
 PyObject* pass_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "pass_begins(what, dispatch)");
+  if (count != 3) {
+    PyErr_SetString(PyExc_TypeError, "pass_begins(what, dispatch, owned)");
     return nullptr;
   }
-  const bool backward = PyUnicode_CompareWithASCIIString(args[0], "backward") == 0;
   Begun begun;
+  begun.backward = PyUnicode_CompareWithASCIIString(args[0], "backward") == 0;
+  hook::Forward forward;
+  forward.owned = args[2] == Py_True ? hook::Owned::kYes : hook::Owned::kUnknown;
   with_training([&](Training& training, Here here) {
     begun.scope =
-        backward ? training.begin_backward(here) : training.begin_forward(here, hook::Mode::kTrain);
+        begun.backward ? training.begin_backward(here) : training.begin_forward(here, forward);
     if (begun.scope) describe(here, args[1] == Py_True, 0);
   });
   return keep(begun);
 }
 
-// pass_ends(number, failed)
+// pass_ends(number, exception)
 PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
-  if (count == 2 && take(args[0], begun) && begun.scope) {
-    with_training([&](Training& training, Here here) {
-      training.end(here, begun.scope, args[1] == Py_True);
-    });
-  }
+  if (count != 2 || !take(args[0], begun) || !begun.scope) Py_RETURN_NONE;
+  const bool failed = args[1] != Py_None;
+  const std::string error = failed ? exception_text(args[1]).members() : std::string();
+  with_training([&](Training& training, Here here) {
+    if (begun.backward) {
+      training.end_backward(here, begun.scope, failed, error);
+    } else if (training.end_forward(here, begun.scope, failed, error)) {
+      training.cannot_watch(begun.scope.sequence);
+    }
+  });
   Py_RETURN_NONE;
 }
 
-std::uint64_t begin_update(bool whole, bool dispatch) noexcept {
+// What a span says of an optimizer of this class.
+std::uint32_t optimizer_attrs(PyTypeObject* type) {
+  static std::unordered_map<PyTypeObject*, std::uint32_t> all;
+  if (const auto known = all.find(type); known != all.end()) return known->second;
+  base::JsonWriter members;
+  members.raw("\"optimizer\":");
+  members.string(class_name(type));
+  Py_INCREF(type);
+  return all[type] = record::intern(members.view());
+}
+
+// `source`: the optimizer, or the compiled function. Only compared.
+std::uint64_t begin_update(PyObject* source, bool whole, bool dispatch) noexcept {
   static const std::uint32_t kCompiledStep = record::intern("compiled_step");
+  const std::uint32_t attrs = whole ? 0 : optimizer_attrs(Py_TYPE(source));
   std::uint64_t serial = 0;
   with_training([&](Training& training, Here here) {
-    serial = training.begin_optimizer(here, whole);
+    serial = training.begin_optimizer(here, source, whole, attrs);
     if (serial != 0) describe(here, dispatch, whole ? kCompiledStep : 0);
   });
   return serial;
 }
 
-void end_update(std::uint64_t serial, bool completed) noexcept {
-  with_training(
-      [&](Training& training, Here here) { training.end_optimizer(here, serial, completed); });
+void end_update(std::uint64_t serial, bool completed, std::string_view error) noexcept {
+  with_training([&](Training& training, Here here) {
+    training.end_optimizer(here, serial, completed, error);
+  });
 }
 
-// update_begins(whole, dispatch). Whole: forward and backward are inside of it.
+// update_begins(source, whole, dispatch). Whole: forward and backward are inside of it.
 PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "update_begins(whole, dispatch)");
+  if (count != 3) {
+    PyErr_SetString(PyExc_TypeError, "update_begins(source, whole, dispatch)");
     return nullptr;
   }
   Begun begun;
-  begun.optimizer = begin_update(args[0] == Py_True, args[1] == Py_True);
+  begun.optimizer = begin_update(args[0], args[1] == Py_True, args[2] == Py_True);
   return keep(begun);
 }
 
-// update_ends(number, completed)
+// update_ends(number, exception)
 PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
-  if (count == 2 && take(args[0], begun) && begun.optimizer != 0)
-    end_update(begun.optimizer, args[1] == Py_True);
+  if (count != 2 || !take(args[0], begun) || begun.optimizer == 0) Py_RETURN_NONE;
+  const bool failed = args[1] != Py_None;
+  const std::string error = failed ? exception_text(args[1]).members() : std::string();
+  end_update(begun.optimizer, !failed, error);
   Py_RETURN_NONE;
 }
 
@@ -195,16 +222,17 @@ PyObject* levels_recorded(PyObject*, PyObject*) {
 
 PyMethodDef g_functions[] = {
     {"pass_begins", as_method(pass_begins), METH_FASTCALL,
-     "pass_begins(what, dispatch)\n--\n\nA \"forward\" or a \"backward\" of a loop of the "
-     "program's own begins; its number, for pass_ends. dispatch: its time is that of handing work "
-     "to a device."},
+     "pass_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
+     "the program's own begins; its number, for pass_ends. dispatch: its time is that of handing "
+     "work to a device. owned: an optimizer is known that trains the model."},
     {"pass_ends", as_method(pass_ends), METH_FASTCALL,
-     "pass_ends(number, failed)\n--\n\nIt has returned or raised."},
+     "pass_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
     {"update_begins", as_method(update_begins), METH_FASTCALL,
-     "update_begins(whole, dispatch)\n--\n\nAn optimizer's update begins; its number, for "
-     "update_ends. whole: a compiled step with forward and backward inside."},
+     "update_begins(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
+     "update_ends. source: the optimizer, or the function. whole: a compiled step with forward and "
+     "backward inside."},
     {"update_ends", as_method(update_ends), METH_FASTCALL,
-     "update_ends(number, completed)\n--\n\nIt has returned or raised."},
+     "update_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
     {"know_symbolic", know_symbolic, METH_O,
      "know_symbolic(type)\n--\n\nModules called with such a value compute nothing: no forward. "
      "None: there is no such type."},
@@ -227,10 +255,12 @@ bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) no
   return false;
 }
 
-std::uint64_t begin_compiled_step(bool dispatch) noexcept { return begin_update(true, dispatch); }
+std::uint64_t begin_compiled_step(PyObject* function, bool dispatch) noexcept {
+  return begin_update(function, true, dispatch);
+}
 
 void end_compiled_step(std::uint64_t number, bool completed) noexcept {
-  end_update(number, completed);
+  end_update(number, completed, completed ? std::string() : exception_members());
 }
 
 bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }

@@ -228,19 +228,23 @@ def optimizer_begins(
 def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
 
-def pass_begins(what: str, dispatch: bool) -> int:
+def pass_begins(what: str, dispatch: bool, owned: bool) -> int:
     """A "forward" or a "backward" of a loop of the program's own begins; its number.
 
-    dispatch: its time is that of handing work to a device.
+    dispatch: its time is that of handing work to a device. owned: an optimizer is known that
+    trains the model.
     """
 
-def pass_ends(number: int, failed: bool) -> None:
+def pass_ends(number: int, exception: BaseException | None) -> None:
     """It has returned or raised."""
 
-def update_begins(whole: bool, dispatch: bool) -> int:
-    """An optimizer's update begins; its number. whole: a step with forward and backward inside."""
+def update_begins(source: object, whole: bool, dispatch: bool) -> int:
+    """An update begins; its number. source: the optimizer, or the compiled function.
 
-def update_ends(number: int, completed: bool) -> None:
+    whole: a step with forward and backward inside.
+    """
+
+def update_ends(number: int, exception: BaseException | None) -> None:
     """It has returned or raised."""
 
 def know_symbolic(type: type | None) -> None:

@@ -24,7 +24,7 @@ from sonde.hooks.patches import Patches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -76,12 +76,6 @@ class TorchOptimizers:
         return update_wrapper(apply, original)
 
 
-def owned_tensors(optimizer: Any) -> list[object]:
-    """The torch tensors behind what a Keras optimizer trains."""
-    variables: Iterable[Any] = getattr(optimizer, "_trainable_variables", ())
-    return [variable.value for variable in variables]
-
-
 def hook_building(keras: ModuleType, patches: Patches) -> None:
     """A functional model is built by calling its layers; on torch these are modules."""
     _core.know_symbolic(keras.KerasTensor)
@@ -112,6 +106,7 @@ class Tapes:
         self._local = _Local()
         self._training: WeakSet[Any] = WeakSet()  # tf.functions that take a step
         self._dispatch: bool | None = None
+        self._owned = False  # the program has an optimizer: it does not update by hand
         # A trainer (Keras's fit) has steps of its own and compiles them itself.
         self.in_trainer: Callable[[], bool] = lambda: False
         self.aside = False  # the trainer's hook has failed: what it does would look like a loop
@@ -125,7 +120,16 @@ class Tapes:
         self._patches.replace(function, "__call__", self._around_function)
 
     def hook_optimizers(self, keras: ModuleType) -> None:
-        self._patches.replace(_owner_of_apply(keras), "apply", self._around_apply)
+        optimizer = _owner_of_apply(keras)
+        self._patches.replace(optimizer, "apply", self._around_apply)
+        self._patches.replace(optimizer, "__init__", self._around_init)
+
+    def _around_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(optimizer: Any, /, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            self._owned = True
+            original(optimizer, *args, **kwargs)
+
+        return update_wrapper(__init__, original)
 
     @property
     def _only_dispatch(self) -> bool:
@@ -147,37 +151,37 @@ class Tapes:
             here = self._local
             if here.tape is None and self._sees():
                 here.tape = tape
-                here.forward = _core.pass_begins("forward", self._only_dispatch)
+                here.forward = _core.pass_begins("forward", self._only_dispatch, self._owned)
             return original(tape)
 
         return update_wrapper(__enter__, original)
 
     def _around_exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __exit__(tape: Any, kind: Any, value: Any, trace: Any) -> Any:  # noqa: N807
-            self._end_forward(tape, failed=kind is not None)
+            self._end_forward(tape, value)
             return original(tape, kind, value, trace)
 
         return update_wrapper(__exit__, original)
 
-    def _end_forward(self, tape: object, *, failed: bool) -> None:
+    def _end_forward(self, tape: object, error: BaseException | None) -> None:
         here = self._local
         if here.tape is tape:
             number, here.tape, here.forward = here.forward, None, 0
-            _core.pass_ends(number, failed)
+            _core.pass_ends(number, error)
 
     def _around_gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not self._sees():
                 return original(tape, *args, **kwargs)
-            self._end_forward(tape, failed=False)  # asked inside of its own with statement
-            number = _core.pass_begins("backward", self._only_dispatch)
-            failed = True
+            self._end_forward(tape, None)  # asked inside of its own with statement
+            number = _core.pass_begins("backward", self._only_dispatch, self._owned)
             try:
                 result = original(tape, *args, **kwargs)
-                failed = False
-                return result
-            finally:
-                _core.pass_ends(number, failed)
+            except BaseException as error:
+                _core.pass_ends(number, error)
+                raise
+            _core.pass_ends(number, None)
+            return result
 
         return update_wrapper(gradient, original)
 
@@ -188,14 +192,15 @@ class Tapes:
             if not self._is_eager():
                 self._seen_in_tracing()
                 return original(optimizer, *args, **kwargs)
-            number = _core.update_begins(False, self._only_dispatch)
-            completed = False
+            self._owned = True
+            number = _core.update_begins(optimizer, False, self._only_dispatch)
             try:
                 result = original(optimizer, *args, **kwargs)
-                completed = True
-                return result
-            finally:
-                _core.update_ends(number, completed)
+            except BaseException as error:
+                _core.update_ends(number, error)
+                raise
+            _core.update_ends(number, None)
+            return result
 
         return update_wrapper(apply, original)
 
@@ -208,7 +213,8 @@ class Tapes:
 
     def _begin_compiled(self) -> None:
         if not self.in_trainer():
-            self._local.update = _core.update_begins(True, self._only_dispatch)
+            here = self._local
+            here.update = _core.update_begins(here.function, True, self._only_dispatch)
 
     def _around_function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         here = self._local
@@ -217,18 +223,20 @@ class Tapes:
             if here.function is not None or not self._sees():
                 return original(function, *args, **kwargs)
             here.function = function
-            completed = False
+            raised: BaseException | None = None
             try:
                 if function in self._training:
                     self._begin_compiled()
-                result = original(function, *args, **kwargs)
-                completed = True
-                return result
+                return original(function, *args, **kwargs)
+            except BaseException as error:
+                raised = error
+                raise
             finally:
                 here.function = None
                 number, here.update = here.update, 0
                 if number:
-                    _core.update_ends(number, completed)
+                    _core.update_ends(number, raised)
+                raised = None  # no cycle with the frame that it holds
 
         return update_wrapper(__call__, original)
 
