@@ -24,6 +24,8 @@ void NodeStats::add(const model::Span& span) {
   min_ns = std::min(min_ns, duration);
   max_ns = std::max(max_ns, duration);
   add_optional(gpu_ns, span.gpu_ns);
+  if (span.gpu_ns != model::kNone) ++gpu_count;
+  if (span.dispatched()) ++dispatched;
   durations.add(duration);
 }
 
@@ -34,6 +36,8 @@ void NodeStats::merge(const NodeStats& other) {
   min_ns = std::min(min_ns, other.min_ns);
   max_ns = std::max(max_ns, other.max_ns);
   add_optional(gpu_ns, other.gpu_ns);
+  gpu_count += other.gpu_count;
+  dispatched += other.dispatched;
   durations.merge(other.durations);
 }
 

@@ -29,6 +29,8 @@ struct NodeStats {
   std::int64_t min_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_ns = 0;
   std::int64_t gpu_ns = model::kNone;
+  std::uint64_t gpu_count = 0;   // of those whose gpu_ns is known
+  std::uint64_t dispatched = 0;  // of those whose duration says nothing of the device
   Histogram durations;
 
   void add(const model::Span& span);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace sonde::analysis {
 
@@ -40,6 +42,9 @@ void Summarizer::add(std::span<const model::Span> spans) {
 
 void Summarizer::add_one(const model::Span& span) {
   ++spans_;
+  if (!span.parent_id && !span.attrs.empty()) {
+    if (const auto hint = span.text_attr(model::kHintAttr); !hint.empty()) hints_.emplace(hint);
+  }
   const NameTree::NameId name = tree_.intern(span.name);
   Forest below = take(span.id);
   const bool parent = below.first != nullptr;
@@ -138,26 +143,82 @@ void Summarizer::evict() {
 
 namespace {
 
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double share(std::int64_t part, std::int64_t whole) {
+  if (part == model::kNone || whole == model::kNone) return kUnknown;
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+// The device's time, if it is known of every span.
+std::int64_t device_ns(const NodeStats& stats) {
+  return stats.count > 0 && stats.gpu_count == stats.count ? stats.gpu_ns : model::kNone;
+}
+
+// What it takes part with in a comparison.
+std::int64_t compared_ns(const NodeStats& stats) {
+  return stats.dispatched != 0 ? device_ns(stats) : stats.total_ns;
+}
+
+// A parent next to the device's time of its children: its own on the device, else its wall time,
+// unless that ends before the device does.
+std::int64_t whole_on_device(const NodeStats& parent) {
+  const std::int64_t device = device_ns(parent);
+  return device != model::kNone || parent.dispatched != 0 ? device : parent.total_ns;
+}
+
+struct Below {
+  std::int64_t total_ns = 0;     // by the host's clock
+  std::int64_t compared_ns = 0;  // kNone: not known of all
+  bool dispatched = false;
+};
+
+Below add_up(const NameTree::Forest& forest) {
+  Below below;
+  for (const NameTree::Node* child = forest.first; child != nullptr; child = child->next) {
+    const std::int64_t compared = compared_ns(child->stats);
+    below.total_ns = add_capped(below.total_ns, child->stats.total_ns);
+    below.compared_ns = compared == model::kNone || below.compared_ns == model::kNone
+                            ? model::kNone
+                            : add_capped(below.compared_ns, compared);
+    below.dispatched = below.dispatched || child->stats.dispatched != 0;
+  }
+  return below;
+}
+
 SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node);
 
+// `parent`: nullptr for roots, which share what they add up to.
 std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::Forest& forest,
-                                       std::int64_t whole_ns) {
-  std::vector<SummaryNode> out;
+                                       const NodeStats* parent, std::int64_t whole_ns) {
+  if (whole_ns <= 0) whole_ns = add_up(forest).total_ns;
+  std::vector<std::pair<std::int64_t, SummaryNode>> found;
   for (const NameTree::Node* node = forest.first; node != nullptr; node = node->next) {
-    out.push_back(finish_node(tree, *node));
+    const NodeStats& stats = node->stats;
+    const bool on_device = stats.dispatched != 0 || (parent != nullptr && parent->dispatched != 0);
+    SummaryNode& out = found.emplace_back(0, finish_node(tree, *node)).second;
+    const std::int64_t device = device_ns(stats);
+    out.share_of_parent = !on_device          ? share(stats.total_ns, whole_ns)
+                          : parent == nullptr ? kUnknown
+                                              : share(device, whole_on_device(*parent));
+    const std::int64_t compared = compared_ns(stats);
+    found.back().first = compared == model::kNone ? stats.total_ns : compared;
   }
-  if (whole_ns <= 0) {
-    whole_ns = 0;
-    for (const SummaryNode& node : out) whole_ns = add_capped(whole_ns, node.total_ns);
-  }
-  for (SummaryNode& node : out) {
-    node.share_of_parent =
-        whole_ns > 0 ? static_cast<double>(node.total_ns) / static_cast<double>(whole_ns) : 0;
-  }
-  std::sort(out.begin(), out.end(), [](const SummaryNode& a, const SummaryNode& b) {
-    return a.total_ns != b.total_ns ? a.total_ns > b.total_ns : a.name < b.name;
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second.name < b.second.name;
   });
+  std::vector<SummaryNode> out;
+  for (auto& [time, node] : found) out.push_back(std::move(node));
   return out;
+}
+
+void finish_self(SummaryNode& out, const NodeStats& stats, const Below& below) {
+  const bool on_device = stats.dispatched != 0 || below.dispatched;
+  const std::int64_t whole = on_device ? whole_on_device(stats) : stats.total_ns;
+  const std::int64_t parts = on_device ? below.compared_ns : below.total_ns;
+  const bool known = whole != model::kNone && parts != model::kNone;
+  out.self_ns = known ? std::max<std::int64_t>(whole - parts, 0) : model::kNone;
+  out.self_share = share(out.self_ns, whole);
 }
 
 SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
@@ -168,6 +229,7 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
   out.open = stats.open;
   out.total_ns = stats.total_ns;
   out.gpu_ns = stats.gpu_ns;
+  out.dispatched = stats.dispatched != 0;
   out.max_ns = stats.max_ns;
   if (stats.count > 0) {
     out.min_ns = stats.min_ns;
@@ -175,14 +237,12 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
     out.p50_ns = std::clamp(stats.durations.quantile(0.50), stats.min_ns, stats.max_ns);
     out.p95_ns = std::clamp(stats.durations.quantile(0.95), stats.min_ns, stats.max_ns);
   }
-  std::int64_t below = 0;
-  for (const NameTree::Node* child = node.children.first; child != nullptr; child = child->next) {
-    below = add_capped(below, child->stats.total_ns);
-  }
+  const Below below = add_up(node.children);
   // A parent still open has no time of its own yet, but its children do.
-  const std::int64_t whole = stats.open != 0 ? std::max(stats.total_ns, below) : stats.total_ns;
-  out.children = finish_forest(tree, node.children, whole);
-  out.self_ns = std::max<std::int64_t>(out.total_ns - below, 0);
+  const std::int64_t whole =
+      stats.open != 0 ? std::max(stats.total_ns, below.total_ns) : stats.total_ns;
+  out.children = finish_forest(tree, node.children, &stats, whole);
+  finish_self(out, stats, below);
   return out;
 }
 
@@ -213,11 +273,12 @@ Summary Summarizer::finish(std::string_view name) {
       select(forest, tree_.intern(name), wanted);
       if (wanted.first == nullptr) continue;
     }
-    summary.ranks.push_back({rank, finish_forest(tree_, wanted, 0)});
+    summary.ranks.push_back({rank, finish_forest(tree_, wanted, nullptr, 0)});
   }
   roots_.clear();
   summary.spans = spans_;
   summary.orphans = orphans_;
+  summary.hints.assign(hints_.begin(), hints_.end());
   summary.names_folded = tree_.folded();
   return summary;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +27,15 @@ struct SummaryNode {
   std::int64_t total_ns = 0, mean_ns = 0, min_ns = 0, max_ns = 0;
   std::int64_t p50_ns = 0, p95_ns = 0;  // right to about 3 %
   std::int64_t gpu_ns = model::kNone;
-  std::int64_t self_ns =
-      0;  // total less that of the children, not below 0 (they may run in parallel)
-  double share_of_parent = 0;         // of the parent's total; of all roots' for a root
+  // Work was handed to a device and not waited for: the durations are the host's. What compares
+  // this node with others (the two shares, its place among its siblings) is then made of gpu_ns.
+  bool dispatched = false;
+  // Total less that of the children, not below 0 (they may run in parallel). kNone: not known,
+  // because the device's time is not.
+  std::int64_t self_ns = 0;
+  double self_share = 0;  // NaN where self_ns is not known
+  // Of the parent's total; of all roots' for a root. NaN: not known.
+  double share_of_parent = 0;
   std::vector<SummaryNode> children;  // longest first
 };
 
@@ -42,6 +49,7 @@ struct Summary {
   std::uint64_t spans = 0;
   std::uint64_t orphans =
       0;  // spans that waited too long for their parent: under the root "(orphans)"
+  std::vector<std::string> hints;  // of the sessions in it, each once
   bool names_folded = false;  // too many different names: the later ones are one, "(other names)"
 };
 
@@ -90,6 +98,7 @@ class Summarizer {
   std::unordered_map<base::Id, Waiting, base::IdHash> waiting_;
   std::vector<Seen> seen_;
   std::vector<std::uint32_t> order_;
+  std::set<std::string> hints_;
   std::uint64_t spans_ = 0;
   std::uint64_t orphans_ = 0;
 };

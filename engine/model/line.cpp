@@ -47,6 +47,14 @@ void append_duration(std::string& out, std::int64_t duration_ns) {
   }
 }
 
+void append_dispatch(std::string& out, std::int64_t device_ns) {
+  out += " dispatch";
+  if (device_ns == kNone) return;
+  out += ", ";
+  append_duration(out, device_ns);
+  out += " on the device";
+}
+
 void append_value(std::string& out, const Mark& mark) {
   switch (mark.type) {
     case ValueType::kFloat:
@@ -87,6 +95,7 @@ void append_line(std::string& out, const Span& span, std::span<const Mark* const
   append_label(out, span);
   out += " - ";
   append_duration(out, span.duration_ns());
+  if (span.dispatched()) append_dispatch(out, span.gpu_ns);
   if (marks.empty()) return;
   out += " {";
   for (const Mark* mark : marks) {

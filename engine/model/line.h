@@ -19,6 +19,9 @@ void append_label(std::string& out, const Span& span);
 // 142us, 1.5ms, 2.50s; `open` for kNone.
 void append_duration(std::string& out, std::int64_t duration_ns);
 
+// Behind a duration that is only the host's: ` dispatch`, and the device's time if that is known.
+void append_dispatch(std::string& out, std::int64_t device_ns);
+
 // One mark's value: floats with four decimals, or in scientific form where four decimals would show
 // nothing of them (1e-05); text as it is; True/False.
 void append_value(std::string& out, const Mark& mark);

@@ -22,6 +22,10 @@ inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 
 // Attribute that tells how a span came to be closed when its own code did not do it.
 inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
+// Attribute of spans in which work was handed to a device that was not waited for: "dispatch".
+inline constexpr std::string_view kTimingAttr = "timing";
+// Attribute of the session: what the program could do to have its loops on record.
+inline constexpr std::string_view kHintAttr = "sonde.hint";
 
 struct Span {
   base::Id id;
@@ -43,6 +47,11 @@ struct Span {
   bool open() const noexcept { return end_ns == kNone; }
   // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
   std::string_view closed_by() const noexcept { return text_attr(kClosedByAttr); }
+  // Its time is that of the host, which did not wait for the device: no share can be made of it.
+  // The device's is gpu_ns, where that is known.
+  bool dispatched() const noexcept {
+    return !attrs.empty() && text_attr(kTimingAttr) == "dispatch";
+  }
   // An attribute that is plain text, as it stands there; "" if there is none.
   std::string_view text_attr(std::string_view name) const noexcept {
     const std::size_t key = attrs.find(name);

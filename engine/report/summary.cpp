@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/json_writer.h"
 #include "engine/model/line.h"
+#include "engine/report/hint.h"
 #include "engine/report/json_values.h"
 
 namespace sonde::report {
@@ -26,11 +29,8 @@ std::string duration(std::int64_t ns) {
   return out;
 }
 
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
-
-double self_share(const SummaryNode& node) {
-  return node.total_ns > 0 ? static_cast<double>(node.self_ns) / static_cast<double>(node.total_ns)
-                           : 0;
+std::string percent(double share) {
+  return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100 * share);
 }
 
 struct Column {
@@ -42,7 +42,7 @@ constexpr std::array kColumns = {
     Column{"count", [](const SummaryNode& n) { return std::to_string(n.count); }},
     Column{"total", [](const SummaryNode& n) { return duration(n.total_ns); }},
     Column{"of parent", [](const SummaryNode& n) { return percent(n.share_of_parent); }},
-    Column{"self", [](const SummaryNode& n) { return percent(self_share(n)); }},
+    Column{"self", [](const SummaryNode& n) { return percent(n.self_share); }},
     Column{"mean", [](const SummaryNode& n) { return duration(n.mean_ns); }},
     Column{"~p50", [](const SummaryNode& n) { return duration(n.p50_ns); }},
     Column{"~p95", [](const SummaryNode& n) { return duration(n.p95_ns); }},
@@ -117,8 +117,40 @@ class Table {
   std::vector<std::size_t> widths_;
 };
 
+void collect_dispatched(const std::vector<SummaryNode>& nodes, std::set<std::string>& names,
+                        bool& known) {
+  for (const SummaryNode& node : nodes) {
+    if (node.dispatched) {
+      names.insert(node.name);
+      known = known && !std::isnan(node.share_of_parent);
+    }
+    collect_dispatched(node.children, names, known);
+  }
+}
+
+std::string dispatch_note(const Summary& summary) {
+  std::set<std::string> names;
+  bool known = true;
+  for (const analysis::RankSummary& rank : summary.ranks)
+    collect_dispatched(rank.roots, names, known);
+  if (names.empty()) return {};
+  std::string list;
+  for (const std::string& name : names) {
+    if (!list.empty()) list += ", ";
+    model::append_clean(list, name);
+  }
+  return fmt::format(
+      "{}: work is handed to a device and not waited for there, so these times are the host's. "
+      "{}\n",
+      list,
+      known ? "Their shares are of the device's time (gpu)."
+            : "Where the device's time (gpu) is not known there is no share: wait for the result "
+              "inside the span, as with jax.block_until_ready(), to measure it.");
+}
+
 std::string notes(const Summary& summary) {
-  std::string out;
+  std::string out = dispatch_note(summary);
+  for (const std::string& hint : summary.hints) append_hint(out, hint);
   if (summary.orphans != 0) {
     out += fmt::format(
         "The parents of {} spans did not come in time to be waited for: see (orphans).\n",
@@ -171,8 +203,13 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
     field("min_ns", node.min_ns);
     field("max_ns", node.max_ns);
     field("gpu_ns", node.gpu_ns);
+    if (node.dispatched) out.raw(",\"timing\":\"dispatch\"");
     out.raw(",\"share_of_parent\":");
-    out.number(node.share_of_parent);
+    if (std::isnan(node.share_of_parent)) {
+      out.raw("null");
+    } else {
+      out.number(node.share_of_parent);
+    }
     out.raw(",\"children\":");
     write_nodes(out, node.children);
     out.raw('}');
@@ -184,8 +221,13 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
 
 std::string summary_json(const Summary& summary) {
   base::JsonWriter out;
-  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{},\"ranks\":[",
-                      summary.spans, summary.orphans, summary.names_folded));
+  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{}", summary.spans,
+                      summary.orphans, summary.names_folded));
+  for (const std::string& hint : summary.hints) {
+    out.raw(&hint == &summary.hints.front() ? ",\"hints\":[" : ",");
+    out.string(hint);
+  }
+  out.raw(summary.hints.empty() ? ",\"ranks\":[" : "],\"ranks\":[");
   for (const analysis::RankSummary& rank : summary.ranks) {
     out.raw(fmt::format("{}{{\"rank\":{},\"roots\":", &rank == &summary.ranks.front() ? "" : ",",
                         rank.rank));

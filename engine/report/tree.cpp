@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/tree.h"
+#include "engine/report/hint.h"
 #include "engine/report/runs.h"
 
 namespace sonde::report {
@@ -40,10 +42,20 @@ class TreeText {
         siblings(runs.begin()->second, several ? 1 : 0);
       }
     }
+    for (const std::string_view hint : hints()) append_hint(out_, hint);
     return std::move(out_);
   }
 
  private:
+  std::set<std::string_view> hints() const {
+    std::set<std::string_view> found;
+    for (const std::uint32_t root : tree_.roots) {
+      if (const auto hint = spans_[root].text_attr(model::kHintAttr); !hint.empty())
+        found.insert(hint);
+    }
+    return found;
+  }
+
   using RootsOfRun = std::map<std::size_t, std::vector<std::uint32_t>>;
 
   std::size_t run_of(std::uint32_t root) const {
@@ -72,8 +84,8 @@ class TreeText {
   struct Rest {
     std::size_t seen = 0;
     std::size_t left_out = 0;
-    std::size_t closed = 0;
-    std::int64_t total_ns = 0;
+    std::size_t closed = 0, dispatched = 0, on_device = 0;
+    std::int64_t total_ns = 0, device_ns = 0;
   };
   using RestByName = std::unordered_map<std::string_view, Rest>;
 
@@ -90,6 +102,10 @@ class TreeText {
       if (spans_[i].open()) continue;
       ++rest.closed;
       rest.total_ns = analysis::add_capped(rest.total_ns, spans_[i].duration_ns());
+      if (spans_[i].dispatched()) ++rest.dispatched;
+      if (spans_[i].gpu_ns == model::kNone) continue;
+      ++rest.on_device;
+      rest.device_ns = analysis::add_capped(rest.device_ns, spans_[i].gpu_ns);
     }
     for (auto& [name, rest] : rests) rest.seen = 0;
     return rests;
@@ -148,6 +164,8 @@ class TreeText {
     out_ += ", mean ";
     model::append_duration(
         out_, rest.closed == 0 ? 0 : rest.total_ns / static_cast<std::int64_t>(rest.closed));
+    if (rest.dispatched != 0)
+      model::append_dispatch(out_, rest.on_device == rest.closed ? rest.device_ns : model::kNone);
     out_ += '\n';
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
@@ -34,7 +35,8 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
   const auto start = static_cast<std::uint32_t>(record.aux);
   const auto end = static_cast<std::uint32_t>(record.aux >> 32);
   std::int64_t ns = 0;
-  switch (probe::gpu_elapsed(start, end, ns)) {
+  const bool queue = probe::is_queue_mark(start);
+  switch (queue ? probe::queue_elapsed(start, end, ns) : probe::gpu_elapsed(start, end, ns)) {
     case probe::GpuTime::kKnown:
       span.gpu_ns = ns;
       break;
@@ -43,6 +45,11 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
       break;
     case probe::GpuTime::kUnknown:
       break;
+  }
+  if (queue) {
+    probe::queue_release(start);
+    probe::queue_release(end);
+    return true;
   }
   static const std::uint32_t kStep = record::intern("step");
   if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && record.name == kStep)

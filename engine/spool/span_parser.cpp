@@ -26,6 +26,7 @@ enum SpanKey : std::size_t {
 constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "start_ns\"",
                                  "end_ns\"", "cpu_ns\"", "gpu_ns\"", "memory_peak_bytes\"",
                                  "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
+constexpr std::size_t kShortestOfUse = std::string_view(R"({"timing":"dispatch"})").size();
 
 }  // namespace
 
@@ -74,12 +75,28 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
       span.rank = small_of(token);
       break;
     case kAttrs:
-      // Which run a process is of stands in the attributes of its session.
-      if (detail_ == Detail::kAll || span.name == model::kSessionName)
-        span.attrs = members_of(value, out_.arena);
+      attrs(token, value, span);
       break;
     default:
       if (detail_ == Detail::kAll) rest(key, token, value, span);
+  }
+}
+
+// Timings without what says how to read them would mislead.
+void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Span& span) {
+  // Which run a process is of stands in the attributes of its session.
+  if (detail_ == Detail::kAll || span.name == model::kSessionName) {
+    span.attrs = members_of(value, out_.arena);
+    return;
+  }
+  if (!token.starts_with('{')) return;
+  ondemand::object object = must(value.get_object());
+  const std::string_view text = must(object.raw_json());
+  if (text.size() < kShortestOfUse) return;
+  for (const std::string_view name : {model::kTimingAttr, model::kHintAttr}) {
+    if (text.find(name) == std::string_view::npos) continue;
+    span.attrs = out_.arena.copy(text.substr(1, text.size() - 2));
+    return;
   }
 }
 

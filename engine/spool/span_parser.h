@@ -15,6 +15,7 @@ class SpanParser {
  private:
   void one(ondemand::object object);
   void set(std::size_t key, ondemand::value& value, model::Span& span);
+  void attrs(std::string_view token, ondemand::value& value, model::Span& span);
   void rest(std::size_t key, std::string_view token, ondemand::value& value, model::Span& span);
   void mark_ids(ondemand::array list, model::Span& span);
 

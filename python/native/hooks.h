@@ -43,5 +43,8 @@ bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);
 bool add_optimizers(PyObject* module);
 bool add_trainers(PyObject* module);
+bool add_own_loops(PyObject* module);
+bool add_device_queue(PyObject* module);
+bool add_jit_calls(PyObject* module);
 
 }  // namespace sonde::native

@@ -16,7 +16,8 @@ NB_MODULE(_core, module) {
   sonde::session::Engine::instance();  // opens the gate: scopes are recorded from the import on
   PyObject* raw = module.ptr();
   if (!add_stacks(raw) || !add_scope(raw) || !add_mark(raw) || !add_loops(raw) || !add_hooks(raw) ||
-      !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_boundaries(raw) ||
+      !add_loader(raw) || !add_optimizers(raw) || !add_trainers(raw) || !add_own_loops(raw) ||
+      !add_device_queue(raw) || !add_jit_calls(raw) || !add_boundaries(raw) ||
       !add_exceptions(raw) || !add_frameworks(raw) || !add_seen(raw) || !add_farewell(raw))
     throw nanobind::python_error();
   add_session(module);

@@ -12,6 +12,7 @@
 #include "python/native/module_table.h"
 #include "python/native/ownership.h"
 #include "python/native/seen.h"
+#include "python/native/symbolic.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -127,7 +128,8 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr) return original(function, args, flagged, keys);
+  if (stack == nullptr || is_symbolic_call(args, flagged, keys))
+    return original(function, args, flagged, keys);
   KnownModule& known = known_module(module);
   if (!known.has_parameters || is_recomputation(*stack))
     return original(function, args, flagged, keys);
@@ -200,6 +202,12 @@ PyObject* unhook_module_calls(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// quiet_forwards(on): while a model is being built, calls of modules are no forwards. Calls nest.
+PyObject* quiet_forwards(PyObject*, PyObject* on) {
+  t_forward_depth += on == Py_True ? 1 : -1;
+  Py_RETURN_NONE;
+}
+
 // watch_graphs(attach): attach(result, callback) has autograd call callback where a backward comes
 // to result; true if it could. None: nobody does.
 PyObject* watch_graphs(PyObject*, PyObject* attach) {
@@ -215,6 +223,9 @@ PyMethodDef g_functions[] = {
      "false if they were before."},
     {"unhook_module_calls", unhook_module_calls, METH_NOARGS,
      "unhook_module_calls()\n--\n\nEverything hook_module_call did is undone."},
+    {"quiet_forwards", quiet_forwards, METH_O,
+     "quiet_forwards(on)\n--\n\nTrue: calls of modules on this thread are no forwards, until it "
+     "is called with False."},
     {"watch_graphs", watch_graphs, METH_O,
      "watch_graphs(attach)\n--\n\nattach(result, callback) has autograd call callback where a "
      "backward comes to result, and returns whether it could; None: nobody does."},

@@ -29,6 +29,9 @@ struct Names {
   PyObject* params = PyUnicode_InternFromString("params");
   PyObject* parameters = PyUnicode_InternFromString("_parameters");
   PyObject* modules = PyUnicode_InternFromString("_modules");
+  // Of Keras, whose optimizers have variables around the parameters.
+  PyObject* variables = PyUnicode_InternFromString("_trainable_variables");
+  PyObject* value = PyUnicode_InternFromString("_value");
 };
 const Names& names() {
   static const auto* all = new Names;
@@ -37,14 +40,29 @@ const Names& names() {
 
 // -1: it has none as we know them.
 Py_ssize_t group_count(PyObject* optimizer) {
-  const Ref groups(PyObject_GetAttr(optimizer, names().groups));
+  Ref groups(PyObject_GetAttr(optimizer, names().groups));
+  if (!groups) {
+    PyErr_Clear();
+    groups = Ref(PyObject_GetAttr(optimizer, names().variables));
+  }
   if (!groups) return PyErr_Clear(), -1;
   return PyList_Check(groups.get()) ? PyList_GET_SIZE(groups.get()) : -1;
 }
 
+void add_variables(PyObject* optimizer) {
+  const Ref variables(PyObject_GetAttr(optimizer, names().variables));
+  if (!variables) return PyErr_Clear();
+  if (!PyList_Check(variables.get())) return;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(variables.get()); ++i) {
+    const Ref value(PyObject_GetAttr(PyList_GET_ITEM(variables.get(), i), names().value));
+    if (!value) return PyErr_Clear();
+    g_parameters.insert(value.get());
+  }
+}
+
 void add_parameters(PyObject* optimizer) {
   const Ref groups(PyObject_GetAttr(optimizer, names().groups));
-  if (!groups) return PyErr_Clear();
+  if (!groups) return PyErr_Clear(), add_variables(optimizer);
   if (!PyList_Check(groups.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.get()); ++i) {
     PyObject* group = PyList_GET_ITEM(groups.get(), i);

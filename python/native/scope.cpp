@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/mark.h"
 #include "engine/session/engine.h"
@@ -227,9 +228,10 @@ PyObject* refuse_enter() {
   Py_RETURN_NONE;
 }
 
+// An event where there is CUDA; where a framework's queue is watched, a mark in that.
 void start_gpu(record::ScopeStart& start) {
   look_for_gpu();
-  const std::uint32_t event = probe::gpu_mark();
+  const std::uint32_t event = probe::queue_watched() ? probe::queue_mark() : probe::gpu_mark();
   if (event == 0) return;
   start.aux = event;
   start.flags |= record::kHasGpu;
@@ -239,8 +241,9 @@ void start_gpu(record::ScopeStart& start) {
 void end_gpu(const record::ScopeHandle& handle) {
   if (!record::is_open(handle)) return;
   record::OpenScope& slot = handle.stack->stack[handle.slot];
-  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
-    slot.aux |= std::uint64_t{probe::gpu_mark()} << 32;
+  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) == 0) return;
+  const bool queue = probe::is_queue_mark(static_cast<std::uint32_t>(slot.aux));
+  slot.aux |= std::uint64_t{queue ? probe::queue_mark() : probe::gpu_mark()} << 32;
 }
 
 PyObject* scope_enter(PyObject* object) {
@@ -550,7 +553,8 @@ PyObject* drop_scope(PyObject*, PyObject* object) {
       self->gpu ? stack->stack[self->handle.slot].aux & 0xFFFFFFFFu : std::uint64_t{0};
   if (thread->lane->next_sequence != self->sequence + 1 || !record::cancel_scope(self->handle))
     Py_RETURN_FALSE;
-  if (event != 0) probe::gpu_release(static_cast<std::uint32_t>(event));
+  const auto number = static_cast<std::uint32_t>(event);
+  probe::is_queue_mark(number) ? probe::queue_release(number) : probe::gpu_release(number);
   self->handle = {};
   self->entered = false;
   stack_changed(*thread, *stack);

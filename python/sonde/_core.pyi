@@ -222,6 +222,9 @@ def iterate_loader(
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
     """A callable that does what original does inside a backward span."""
 
+def quiet_forwards(on: bool) -> None:
+    """True: calls of modules on this thread are no forwards, until it is called with False."""
+
 def optimizer_begins(
     optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]] | None:
@@ -229,6 +232,66 @@ def optimizer_begins(
 
 def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
+
+def pass_begins(what: str, dispatch: bool, owned: bool) -> int:
+    """A "forward" or a "backward" of a loop of the program's own begins; its number.
+
+    dispatch: its time is that of handing work to a device. owned: an optimizer is known that
+    trains the model.
+    """
+
+def pass_ends(number: int, exception: BaseException | None) -> None:
+    """It has returned or raised."""
+
+def update_begins(source: object, whole: bool, dispatch: bool) -> int:
+    """An update begins; its number. source: the optimizer, or the compiled function.
+
+    whole: a step with forward and backward inside.
+    """
+
+def update_ends(number: int, exception: BaseException | None) -> None:
+    """It has returned or raised."""
+
+def know_symbolic(type: type | None) -> None:
+    """Modules called with such a value compute nothing: no forward."""
+
+def levels_open() -> bool:
+    """Whether an epoch, step, batch, validation, predict or train is open anywhere."""
+
+def levels_recorded() -> bool:
+    """The same for the spans of the session, as far as they are held."""
+
+def begin_jitted(
+    is_fed: Callable[[object, tuple[object, ...]], bool], note: Callable[[object, object], None]
+) -> None:
+    """watch_jitted may be used.
+
+    is_fed(function, args): are they what it returned last? note(function, result): what that was.
+    """
+
+def watch_jitted(function: object) -> bool:
+    """Calls of this compiled function may be training steps."""
+
+def unwatch_jitted() -> None:
+    """Everything watch_jitted did is undone."""
+
+def jitted_differentiates() -> None:
+    """The compiled function that is being called differentiates."""
+
+def queue_watch() -> None:
+    """From here on the work of a device is followed: scopes with gpu=True get their time there."""
+
+def queue_unwatch() -> None:
+    """No longer."""
+
+def queue_submit() -> int:
+    """A piece of work was handed to the device; its number."""
+
+def queue_done(piece: int) -> None:
+    """The device has just finished it. On any thread."""
+
+def queue_abandon(piece: int) -> None:
+    """Nobody will say when it, or one before it, was finished."""
 
 def step_over() -> None:
     """The step under way has been taken."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, hooks, log, options, process, program, snapshots
+from sonde import _core, environment, hooks, log, options, process, program, snapshots, unseen
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -104,6 +104,7 @@ class Profiler:
                 if self._enabled:
                     _guarded(snapshots.finish, "the last snapshot is missing")
                     hooks.uninstall(self._hooks)
+                    _guarded(unseen.end, "the hint at the end is missing")
                     _guarded(_core.stop, "shutdown() could not write everything")
                     self._final = _core.counters()
             finally:
@@ -129,6 +130,8 @@ class Profiler:
         self._opening = (request, output_dir, on_batch, frameworks)
         self._open_engine(*self._opening)
         self._hooks = hooks.install(frameworks, self._config)
+        if request.frameworks is None:
+            unseen.arm()
 
     def _open_engine(
         self,
@@ -323,6 +326,7 @@ def _reset_in_child() -> None:
     global _lock, _current
     _lock = RLock()
     snapshots.forget()
+    unseen.forget()
     if _current is None or not _current._enabled:
         return
     if _core.slept_at_fork():

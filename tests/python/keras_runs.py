@@ -4,6 +4,7 @@ import threading
 import time
 
 import cirron as ci
+import numpy as np
 from keras_child import BACKEND, Callback, X, Y, fit, keras, make_model, marks, run, tree
 from spool_files import Spool
 from trees import spans
@@ -58,6 +59,70 @@ def on_disk():
     ci.shutdown()
     spool = Spool(".cirron/spool")
     return [[mark["name"] for mark in spool.marks_of(span)] for span in spool.named("batch")]
+
+
+def with_timing():
+    return [
+        name
+        for name in ("epoch", "batch", "validation", "predict")
+        for span in spans(name)
+        if span["attrs"].get("timing") == "dispatch"
+    ]
+
+
+@run
+def time_of_the_device():
+    model = make_model(run_eagerly=False)
+    fit(model, epochs=2, validation_data=(X, Y), batch_size=1)
+    timing = with_timing()
+    epochs = [
+        {"whole": span["gpu_ns"], "parts": [part["gpu_ns"] for part in span["children"]]}
+        for span in spans("epoch")
+    ]
+    model.evaluate(X, Y, verbose=0)
+    model.predict(X, verbose=0)
+    after = [spans("validation")[-1]["gpu_ns"], spans("predict")[-1]["gpu_ns"]]
+    ci.shutdown()
+    ci.profile(output="none", flush_interval=3600)
+    # A callback that may not be called from another thread: Keras waits for every batch.
+    fit(model, callbacks=[Callback(on_train_batch_end=lambda self, number, logs: None)])
+    return {"timing": timing, "epochs": epochs, "after": after, "waited_for": with_timing()}
+
+
+@run
+def work_for_the_device():
+    """Batches that take the device far longer than it takes to hand them over."""
+    if BACKEND != "jax":
+        return None
+    width = 1024
+    layers = [keras.layers.Dense(width, activation="relu") for _ in range(3)]
+    model = keras.Sequential([keras.layers.Input((width,)), *layers, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x, y = np.ones((6 * 256, width), "float32"), np.ones((6 * 256, 1), "float32")
+    for _ in range(2):  # the first compiles
+        fit(model, x, y, batch_size=256, validation_data=(x[:1], y[:1]))
+
+    def times(name):
+        found = [span for span in spans("epoch")[-1]["children"] if span["name"] == name]
+        host = sum(span["end_ns"] - span["start_ns"] for span in found)
+        return {"host": host, "device": sum(span["gpu_ns"] for span in found)}
+
+    return {name: times(name) for name in ("batch", "validation")}
+
+
+@run
+def device_time_after_a_failure():
+    def fail(callback, number, logs):
+        if number == 1:
+            raise RuntimeError("of the user")
+
+    model, raised = make_model(run_eagerly=False), False
+    try:
+        fit(model, callbacks=[Callback(on_train_batch_begin=fail)], batch_size=1)
+    except RuntimeError:
+        raised = True
+    fit(model)
+    return {"raised": raised, "known": [span["gpu_ns"] is not None for span in spans("batch")[-2:]]}
 
 
 @run

@@ -59,13 +59,10 @@ def test_spans_of_torch_lie_inside(runs):
         f"(data_load batch[0]{batch} data_load batch[1]{batch} "
         "validation(data_load forward:eval data_load forward:eval))"
     )
-    # The forwards before: Keras builds the model.
-    assert runs["tree_of_a_fit"]["whole"] == (
-        f"forward data_load forward epoch[0]{epoch} epoch[1]{epoch}"
-    )
+    # The data_load before: Keras looks at a batch to build the model, which is no forward.
+    assert runs["tree_of_a_fit"]["whole"] == f"data_load epoch[0]{epoch} epoch[1]{epoch}"
     assert runs["evaluate_and_predict"]["whole"] == (
-        "forward validation(data_load forward data_load forward:eval) "
-        "predict(data_load forward:eval)"
+        "validation(data_load data_load forward:eval) predict(data_load forward:eval)"
     )
 
 
@@ -125,7 +122,9 @@ def test_data_that_runs_out_makes_no_batch(runs):
 
 
 def test_single_batches_do_no_harm(runs):
-    assert runs["single_batches"] == {"values": 3, "tree": TWO}
+    seen = runs["single_batches"]
+    assert seen["values"] == 3
+    assert seen["tree"].split("epoch[0]")[-1] == TWO.removeprefix("epoch[0]")  # beside, not inside
 
 
 def test_scopes_of_the_user_own_their_level(runs):
@@ -149,6 +148,40 @@ def test_scope_that_a_callback_leaves_open(runs):
 
 def test_fit_on_another_thread(runs):
     assert runs["another_thread"] == TWO
+
+
+# -- time of the device --
+
+
+def test_batches_that_are_not_waited_for_say_so(runs):
+    """On jax: the host hands them over, and the device's time comes from when they are done."""
+    seen = runs["time_of_the_device"]
+    if runs["backend"] != "jax":
+        assert seen["timing"] == []
+        return
+    assert seen["timing"] == ["batch"] * 12 + ["validation"] * 2
+    for epoch in seen["epochs"]:
+        assert min(epoch["parts"]) >= 0
+        # One after the other: nobody's time is another's too.
+        assert 0 < sum(epoch["parts"]) <= epoch["whole"]
+    assert seen["waited_for"] == []
+    assert seen["after"] == [None, None]
+
+
+def test_waiting_for_batches_is_not_charged_to_the_validation(runs):
+    """Which clock a time comes from, not how long anything takes: the two differ many times."""
+    if runs["backend"] != "jax":
+        pytest.skip("jax only")
+    seen = runs["work_for_the_device"]
+    assert seen["batch"]["device"] > seen["batch"]["host"]
+    assert seen["validation"]["device"] < seen["validation"]["host"]
+    assert seen["validation"]["device"] < seen["batch"]["device"]
+
+
+def test_device_time_of_a_fit_that_raises_is_unknown_at_most(runs):
+    if runs["backend"] != "jax":
+        pytest.skip("jax only")
+    assert runs["device_time_after_a_failure"] == {"raised": True, "known": [True, True]}
 
 
 # -- metrics --

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # order of installation: who is first owns the epochs and steps that several of them would open.
 KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "transformers": (("transformers",), ("transformers.trainer",)),
-    "tensorflow": (("tensorflow", "keras"), ("keras",)),
+    "tensorflow": (("tensorflow", "keras"), ("keras", "tensorflow")),
+    "jax": (("jax",), ("jax",)),
     "lightning": (
         ("lightning", "pytorch_lightning"),
         ("lightning.pytorch", "pytorch_lightning"),

@@ -5,7 +5,9 @@
 | fit, evaluate, predict | replaced by name, where the trainer of the backend has them |
 | epoch, batch | the methods of ``CallbackList`` that ``fit`` calls, replaced by name |
 | metrics | a callback of ours, in the ``CallbackList`` that Keras makes, while the run lasts |
-| optimizer_step | on the torch backend ``Optimizer.apply``, replaced by name while the run lasts |
+| loops without fit | own_loops.py |
+| device time | on jax: a callback of ours, which Keras calls on threads of its own when |
+| | the metrics of a batch have arrived: the device has finished it then |
 
 Keras reads the metrics of every batch by itself, whatever callbacks there are, and on most backends
 on threads of its own, some time after the batch. Our callback takes those floats and never reads a
@@ -15,6 +17,10 @@ called, on the training thread; so a span also covers what the user's callbacks 
 No batches are recorded in a validation or a predict. With ``steps_per_execution=n`` one batch span
 covers n steps and has the number of the first. Where the backend fetches before the batch begins
 (torch, jax), so does the tree.
+
+On jax a batch is handed to the device and not waited for: what ``batch`` measures on the host, and
+``validation`` behind it, is no time of the device. They say so (``timing: dispatch``), and have
+that of the device as ``gpu_ns``.
 """
 
 from __future__ import annotations
@@ -26,7 +32,8 @@ from threading import local
 from weakref import ref
 
 from sonde import _core, log, snapshots
-from sonde.hooks.patches import Patches
+from sonde.hooks.own_loops import DEFAULT_EPOCH_STEPS, Tapes, TorchOptimizers, hook_building
+from sonde.hooks.watcher import is_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +42,45 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sonde.hooks import Hook
+    from sonde.hooks.patches import Patches
 
     Logs = Mapping[str, object] | None
 
 
-def install(keras: ModuleType, patches: Patches, hook: Hook) -> None:
-    state = _State(keras, patches)
+# There is one session at a time; which of the two is imported first depends on the program.
+_tapes: Tapes | None = None
+_state: _State | None = None
+
+
+def install(framework: ModuleType, patches: Patches, hook: Hook) -> None:
+    if framework.__name__ == "keras":
+        _install_trainer(framework, patches, hook)
+    else:
+        _install_tapes(framework, patches)
+    if _tapes is not None and _state is not None and _state.backend == "tensorflow":
+        _tapes.in_trainer = _state.in_run
+        _tapes.hook_optimizers(_state.keras)
+
+
+def _install_tapes(tensorflow: ModuleType, patches: Patches) -> None:
+    global _tapes
+    # torch's hook counts from zero itself, and may have begun to.
+    if not is_imported("torch"):
+        _core.begin_training(DEFAULT_EPOCH_STEPS)
+    _tapes = Tapes(tensorflow, patches)
+    patches.on_undo(_forget)
+    _tapes.install()
+
+
+def _forget() -> None:
+    global _tapes, _state
+    _tapes = _state = None
+
+
+def _install_trainer(keras: ModuleType, patches: Patches, hook: Hook) -> None:
+    global _state
+    _state = state = _State(keras, patches)
+    patches.on_undo(_forget)
     for name, make_run in (("fit", _Fit), ("evaluate", _Evaluate), ("predict", _Predict)):
         # Below keras.Model: a subclass that calls super() gets there once.
         owner = next(cls for cls in keras.Model.__mro__ if name in vars(cls))
@@ -55,61 +95,28 @@ def install(keras: ModuleType, patches: Patches, hook: Hook) -> None:
     for name, kind in (("on_train_begin", _Fit), ("on_test_begin", _Evaluate)):
         patches.replace(keras.callbacks.CallbackList, name, state.around_start(kind))
     if state.optimizers is not None:
+        hook_building(keras, patches)
+        state.optimizers.watch()
         patches.on_undo(state.optimizers.restore)
     hook.expose(CirronKerasCallback=state.callback_class)
-
-
-class _Optimizers:
-    """On the torch backend ``Optimizer.apply`` is what torch's own optimizers are elsewhere.
-
-    Replaced only while a fit runs that is not compiled: torch.compile would see one frame more.
-    """
-
-    def __init__(self, keras: ModuleType) -> None:
-        self._owner = next(
-            cls for cls in keras.optimizers.Optimizer.__mro__ if "apply" in vars(cls)
-        )
-        self._users = 0
-        self._patches = Patches()
-
-    def watch(self) -> None:
-        self._users += 1
-        if self._users == 1:
-            self._patches = patches = Patches()
-            patches.replace(self._owner, "apply", lambda original: self._timed(original, patches))
-
-    def release(self) -> None:
-        self._users -= 1
-        if self._users == 0:
-            self.restore()
-
-    def restore(self) -> None:
-        self._patches.undo()
-
-    @staticmethod
-    def _timed(original: Callable[..., Any], patches: Patches) -> Callable[..., Any]:
-        def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if not patches.active:
-                return original(optimizer, *args, **kwargs)
-            # What it returns ends the span when it goes, with this frame if the step raises.
-            begun = _core.optimizer_begins(optimizer, (), {})
-            result = original(optimizer, *args, **kwargs)
-            if begun is not None:
-                _core.optimizer_ends(optimizer, *begun)
-            return result
-
-        return update_wrapper(apply, original)
 
 
 class _State:
     """The hook while it is in place."""
 
     def __init__(self, keras: ModuleType, patches: Patches) -> None:
+        self.keras = keras
+        self.backend: str = keras.backend.backend()
         self.callback_class = _callback_class(keras)
-        self.optimizers = _Optimizers(keras) if keras.backend.backend() == "torch" else None
+        self.clock_class = _clock_class(keras)
+        self.optimizers = TorchOptimizers(keras) if self.backend == "torch" else None
         self._patches = patches
         self._failed = False
         self._local = local()
+
+    @property
+    def patched(self) -> bool:
+        return self._patches.active
 
     @property
     def active(self) -> bool:
@@ -126,6 +133,9 @@ class _State:
         runs = self.runs()
         return runs[-1] if runs and self.active else None
 
+    def in_run(self) -> bool:
+        return self.innermost() is not None
+
     def safely(self, action: Callable[..., Any], *args: Any) -> Any:
         """Training goes on, whatever happens in the hook."""
         try:
@@ -133,6 +143,8 @@ class _State:
         except Exception as error:
             if not self._failed:
                 self._failed = True
+                if _tapes is not None:
+                    _tapes.aside = True
                 log.warn(
                     "cirron.hooks.tensorflow",
                     f"the Keras hook failed and steps aside ({type(error).__name__}: {error}); "
@@ -200,7 +212,7 @@ class _Run:
     def __init__(self, state: _State) -> None:
         self.state = state
         self.callbacks: Any = None  # the CallbackList, once it is known
-        self.callback: Any = None  # ours in it
+        self.ours: list[Any] = []  # callbacks in it
         self.scope: _core.scope | None = None
 
     def begin(self, model: Any, callbacks: object) -> None:
@@ -212,17 +224,23 @@ class _Run:
         if self in runs:
             runs.remove(self)
             _core.announced_ends()
-        if self.callback is not None and self.callback in self.callbacks.callbacks:
-            self.callbacks.callbacks.remove(self.callback)
+        for callback in self.ours:
+            if callback in self.callbacks.callbacks:
+                self.callbacks.callbacks.remove(callback)
 
     def adopt(self, callbacks: Any) -> None:
         """This CallbackList is ours. Its list is Keras's own, also if the user made it."""
         self.callbacks = callbacks
-        self.callback = self.state.callback_class(self)
-        callbacks.callbacks.append(self.callback)
+        self.ours.append(self.state.callback_class(self))
+        callbacks.callbacks.append(self.ours[-1])
 
-    def open(self, name: str, index: int | None = None) -> _core.scope:
-        scope = _core.scope(name, index, gpu=self.state.optimizers is not None)
+    def open(
+        self, name: str, index: int | None = None, *, queued: bool = False, dispatch: bool = False
+    ) -> _core.scope:
+        """Queued: the device's time is that of the queue that a fit watches."""
+        attributes = {"timing": "dispatch"} if dispatch else {}
+        gpu = queued or self.state.optimizers is not None
+        scope = _core.scope(name, index, gpu=gpu, **attributes)
         scope.__enter__()
         return scope
 
@@ -247,7 +265,12 @@ class _Evaluate(_Run):
         named = _core.level_open("validation")
         super().begin(model, callbacks)
         if not named:
-            self.scope = self.open("validation")
+            fit = around if type(around) is _Fit else None
+            self.scope = self.open(
+                "validation",
+                queued=fit is not None and fit.queued,
+                dispatch=fit is not None and fit.dispatches,
+            )
 
     def end(self) -> None:
         _close(self.scope)
@@ -262,7 +285,9 @@ class _Fit(_Run):
         super().__init__(state)
         self.batch: _core.scope | None = None
         self.owns_epochs = self.owns_batches = False
-        self.optimizers: _Optimizers | None = None
+        self.compiled = False  # by torch
+        self.queued = False  # by jax: handed to the device, not waited for
+        self.pieces: dict[int, int] = {}  # work on its way, by number of the batch
         self.model: Callable[[], Any] = lambda: None
         # Batches whose metrics are on their way; metrics of which marks are still to be made.
         self.expected: dict[int, _core.scope | None] = {}
@@ -270,38 +295,70 @@ class _Fit(_Run):
 
     def begin(self, model: Any, callbacks: object) -> None:
         # Whoever has such a scope open around the fit owns that level.
+        if self.state.innermost() is None:
+            _core.step_over()  # of a loop before, if one is left open
         self.owns_epochs = not _core.level_open("epoch")
         self.owns_batches = not _core.level_open("step")
         super().begin(model, callbacks)
         self.model = ref(model)
         snapshots.lead(model)
-        optimizers = self.state.optimizers
-        if optimizers is not None and not model.jit_compile:
-            optimizers.watch()
-            self.optimizers = optimizers
+        if self.state.backend == "jax":
+            self.queued = True
+            _core.queue_watch()
+        if self.state.optimizers is not None and model.jit_compile:
+            self.state.optimizers.begin_compiled()
+            self.compiled = True
+
+    def adopt(self, callbacks: Any) -> None:
+        super().adopt(callbacks)
+        if self.queued:
+            # Before those of the user, which may take their time.
+            self.ours.append(self.state.clock_class(self))
+            callbacks.callbacks.insert(0, self.ours[-1])
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether a batch ends before the device has finished it: Keras waits for the metrics,
+        unless all callbacks may be called from other threads."""
+        return self.queued and bool(getattr(self.callbacks, "_async_train", True))
 
     def end(self) -> None:
         try:
             self.write_marks()
         finally:
-            if self.optimizers is not None:
-                self.optimizers.release()
+            if self.compiled and self.state.optimizers is not None:
+                self.state.optimizers.end_compiled(watch=self.state.patched)
             _close(self.batch)
             _close(self.scope)
+            self.end_queue()
             snapshots.release(self.model())
             super().end()
 
+    def end_queue(self) -> None:
+        if self.queued:
+            if self.pieces:  # the fit has raised
+                _core.queue_abandon(max(self.pieces.values()))
+            _core.queue_unwatch()
+
     def begin_epoch(self, number: int) -> None:
         if self.owns_epochs:
-            self.scope = self.open("epoch", number)
+            self.scope = self.open("epoch", number, queued=self.queued)
 
     def begin_batch(self, number: int) -> None:
         self.finish_batches()
         if self.owns_batches:
-            self.batch = self.open("batch", number)
+            self.batch = self.open("batch", number, queued=self.queued, dispatch=self.dispatches)
 
     def expect_logs(self, number: int) -> None:
         self.expected[number] = self.batch
+        if self.queued:
+            self.pieces[number] = _core.queue_submit()
+
+    def batch_done(self, number: int) -> None:
+        """On any thread."""
+        piece = self.pieces.pop(number, 0)
+        if piece:
+            _core.queue_done(piece)
 
     def end_batch(self) -> None:
         self.write_marks()
@@ -365,6 +422,22 @@ def _callback_class(keras: ModuleType) -> Any:
                 self.run.state.safely(self.run.test_logs, logs)
 
     return CirronKerasCallback
+
+
+def _clock_class(keras: ModuleType) -> Any:
+    class CirronClock(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        """Is called when the metrics of a batch are there: the device has finished that batch."""
+
+        async_safe = True
+
+        def __init__(self, run: _Fit) -> None:
+            super().__init__()
+            self.run = run
+
+        def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+            self.run.batch_done(batch)
+
+    return CirronClock
 
 
 def _close(scope: _core.scope | None) -> None:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -72,6 +74,80 @@ TEST(Summary, FiguresOfANode) {
   EXPECT_EQ(session.self_ns, 100'000);
   EXPECT_EQ(session.gpu_ns, model::kNone);
   EXPECT_EQ(summary.spans, 5u);
+}
+
+constexpr std::string_view kDispatch = R"("timing":"dispatch")";
+
+Span dispatched(Span made, std::int64_t gpu_ns = model::kNone) {
+  made.attrs = kDispatch;
+  made.gpu_ns = gpu_ns;
+  return made;
+}
+
+// As Keras does on JAX: batches are handed over at once, and the validation waits for them.
+std::vector<Span> epoch_of_an_asynchronous_device() {
+  std::vector<Span> spans = {dispatched(span(2, 1, "batch", 0, 1), 40'000),
+                             dispatched(span(3, 1, "batch", 1, 2), 40'000),
+                             dispatched(span(4, 1, "validation", 2, 100), 10'000)};
+  spans.push_back(span(1, 0, "epoch", 0, 100));
+  return spans;
+}
+
+TEST(Summary, SharesOfDispatchedWorkAreOfTheDevicesTime) {
+  Summarizer summarizer;
+  std::vector<Span> spans = epoch_of_an_asynchronous_device();
+  spans.back().gpu_ns = 100'000;
+  summarizer.add(spans);
+  const SummaryNode epoch = summarizer.finish().ranks.at(0).roots.at(0);
+  const SummaryNode& batch = epoch.children.at(0);
+  const SummaryNode& validation = epoch.children.at(1);
+  EXPECT_EQ(batch.name, "batch");
+  EXPECT_TRUE(batch.dispatched);
+  EXPECT_DOUBLE_EQ(batch.share_of_parent, 0.8);
+  EXPECT_DOUBLE_EQ(validation.share_of_parent, 0.1);
+  EXPECT_FALSE(epoch.dispatched);
+  EXPECT_EQ(epoch.self_ns, 10'000);
+  EXPECT_DOUBLE_EQ(epoch.self_share, 0.1);
+}
+
+TEST(Summary, TheWallTimeOfAParentStandsInForItsTimeOnTheDevice) {
+  Summarizer summarizer;
+  summarizer.add(epoch_of_an_asynchronous_device());
+  const SummaryNode epoch = summarizer.finish().ranks.at(0).roots.at(0);
+  EXPECT_DOUBLE_EQ(epoch.children.at(0).share_of_parent, 0.8);
+}
+
+TEST(Summary, DispatchedWorkOfUnknownTimeHasNoShare) {
+  Summarizer summarizer;
+  std::vector<Span> spans = epoch_of_an_asynchronous_device();
+  spans[1].gpu_ns = model::kNone;
+  summarizer.add(spans);
+  const SummaryNode epoch = summarizer.finish().ranks.at(0).roots.at(0);
+  const auto of = [&](std::string_view name) {
+    return *std::find_if(epoch.children.begin(), epoch.children.end(),
+                         [&](const SummaryNode& node) { return node.name == name; });
+  };
+  EXPECT_TRUE(std::isnan(of("batch").share_of_parent));
+  EXPECT_DOUBLE_EQ(of("validation").share_of_parent, 0.1);
+  EXPECT_EQ(epoch.self_ns, model::kNone);
+  EXPECT_TRUE(std::isnan(epoch.self_share));
+}
+
+TEST(Summary, WhatLiesInDispatchedWorkHasAShareOnlyOnTheDevice) {
+  Summarizer summarizer;
+  summarizer.add(
+      std::vector<Span>{span(2, 1, "mine", 0, 1), dispatched(span(1, 0, "batch", 0, 2), 40'000)});
+  const SummaryNode batch = summarizer.finish().ranks.at(0).roots.at(0);
+  EXPECT_TRUE(std::isnan(batch.share_of_parent));
+  EXPECT_TRUE(std::isnan(batch.children.at(0).share_of_parent));
+}
+
+TEST(Summary, HintsOfSessions) {
+  Summarizer summarizer;
+  std::vector<Span> spans = {span(1, 0, "session", 0, 1), span(2, 0, "session", 0, 1)};
+  spans[0].attrs = spans[1].attrs = R"("pid":1,"sonde.hint":"do this")";
+  summarizer.add(spans);
+  EXPECT_EQ(summarizer.finish().hints, std::vector<std::string>{"do this"});
 }
 
 TEST(Summary, OneSpanHasItsOwnQuantiles) {

@@ -41,6 +41,32 @@ TEST(SummaryText, RanksAreGroupsAndExtraColumnsComeWhenNeeded) {
       "  a\xC3\xA4        0    0us       0.0%    0.0%   0us   0us   0us  0us  0us      -     1\n");
 }
 
+TEST(SummaryText, TimesThatAreOnlyTheHostsAreSaid) {
+  std::vector<model::Span> spans = {span(2, 1, "batch", 0, 10), span(1, 0, "epoch", 0, 100)};
+  spans[0].attrs = R"("timing":"dispatch")";
+  EXPECT_EQ(summary_text(summary_of(spans)),
+            "name     count  total  of parent  self   mean   ~p50   ~p95    min    max\n"
+            "epoch        1  100us     100.0%     -  100us  100us  100us  100us  100us\n"
+            "  batch      1   10us          -     -   10us   10us   10us   10us   10us\n"
+            "batch: work is handed to a device and not waited for there, so these times are the "
+            "host's. Where the device's time (gpu) is not known there is no share: wait for the "
+            "result inside the span, as with jax.block_until_ready(), to measure it.\n");
+  const std::string json = summary_json(summary_of(spans));
+  EXPECT_NE(json.find(R"("timing":"dispatch","share_of_parent":null)"), std::string::npos) << json;
+  spans[0].gpu_ns = 80'000;
+  const std::string known = summary_text(summary_of(spans));
+  EXPECT_NE(known.find("80.0%"), std::string::npos) << known;
+  EXPECT_NE(known.find("Their shares are of the device's time (gpu)."), std::string::npos) << known;
+}
+
+TEST(SummaryText, HintsComeLast) {
+  std::vector<model::Span> spans = {span(1, 0, "session", 0, 100)};
+  spans[0].attrs = R"("sonde.hint":"do this")";
+  EXPECT_TRUE(summary_text(summary_of(spans)).ends_with("\nhint: do this\n"));
+  const std::string json = summary_json(summary_of(spans));
+  EXPECT_NE(json.find(R"("hints":["do this"],"ranks")"), std::string::npos) << json;
+}
+
 TEST(SummaryText, SaysWhatItLeavesOut) {
   analysis::Summary summary = summary_of({span(1, 0, "a", 0, 1)});
   summary.orphans = 7;

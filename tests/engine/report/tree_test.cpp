@@ -39,6 +39,28 @@ TEST(TreeText, AttributesWhenAskedFor) {
             "  b - 1us\n");
 }
 
+TEST(TreeText, TimesThatAreOnlyTheHosts) {
+  std::vector<Span> spans = {span(2, 1, "batch", 0, 1), span(3, 1, "batch", 1, 2),
+                             span(4, 1, "batch", 2, 4), span(1, 0, "epoch", 0, 100)};
+  for (std::size_t i = 0; i < 3; ++i) spans[i].attrs = R"("timing":"dispatch")";
+  spans[0].gpu_ns = 40'000;
+  EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
+            "epoch - 100us\n"
+            "  batch - 1us dispatch, 40us on the device\n"
+            "  ... 2 more batch - total 3us, mean 1us dispatch\n");
+  spans[1].gpu_ns = spans[2].gpu_ns = 30'000;
+  EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
+            "epoch - 100us\n"
+            "  batch - 1us dispatch, 40us on the device\n"
+            "  ... 2 more batch - total 3us, mean 1us dispatch, 60us on the device\n");
+}
+
+TEST(TreeText, HintsComeLastAndOnce) {
+  std::vector<Span> spans = {span(1, 0, "a", 0, 1), span(2, 0, "a", 1, 2)};
+  spans[0].attrs = spans[1].attrs = R"("pid":1,"sonde.hint":"do this")";
+  EXPECT_EQ(tree_text(spans, {}), "a - 1us\na - 1us\nhint: do this\n");
+}
+
 TEST(TreeText, RanksAreGroups) {
   const std::vector<Span> spans = {on_rank(1, span(1, 0, "a", 0, 1)),
                                    on_rank(0, span(2, 0, "a", 5, 7)),

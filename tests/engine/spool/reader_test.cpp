@@ -323,6 +323,22 @@ TEST_F(ReaderTest, TimingsAreOnlyTimings) {
   EXPECT_TRUE(batch_.mark_ids.empty());
 }
 
+TEST_F(ReaderTest, TimingsKeepWhatSaysHowToReadThem) {
+  const auto with_attrs = [&](std::string_view attrs) {
+    const std::string span = R"({"id":"a","name":"n","start_ns":1,"end_ns":9,"attrs":)" +
+                             std::string(attrs) + R"(,"rank":3})";
+    EXPECT_TRUE(read(batch_with(span), Detail::kTimings).ok());
+    EXPECT_EQ(batch_.spans.at(0).rank, 3);
+    return batch_.spans.at(0);
+  };
+  EXPECT_TRUE(with_attrs(R"({"mode":"train","timing":"dispatch"})").dispatched());
+  EXPECT_FALSE(with_attrs(R"({"mode":"train","other":"dispatch"})").dispatched());
+  EXPECT_FALSE(with_attrs("{}").dispatched());
+  EXPECT_FALSE(with_attrs("null").dispatched());
+  EXPECT_EQ(with_attrs(R"({"sonde.hint":"do this now"})").text_attr(model::kHintAttr),
+            "do this now");
+}
+
 TEST_F(ReaderTest, ErrorsNameTheFile) {
   TempDir dir;
   std::ofstream(dir / "x.json") << "{";

@@ -1,0 +1,17 @@
+// What a session says the program could do to have its loops on record, as a line of its own.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/model/line.h"
+
+namespace sonde::report {
+
+inline void append_hint(std::string& out, std::string_view hint) {
+  out += "hint: ";
+  model::append_clean(out, hint);
+  out += '\n';
+}
+
+}  // namespace sonde::report

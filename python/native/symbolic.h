@@ -1,0 +1,18 @@
+// Calls that compute nothing: a Keras layer applied to a KerasTensor while a model is being built.
+#pragma once
+
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+// The type that stands for a value; nullptr: there is none in this program.
+extern PyTypeObject* g_symbolic_type;
+
+// Cold: looks at the arguments behind self, one level into lists, tuples and dicts.
+bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept;
+
+inline bool is_symbolic_call(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
+  return g_symbolic_type != nullptr && has_symbolic(args, flagged, keys);
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,208 @@
+"""Programs that train in a loop no hook knows: one hint at the end, with what to write.
+
+JAX compiles a step into one function, and TensorFlow can: from outside there is nothing to see of
+an epoch or a step. While such a framework is imported and no level was ever open, a thread of ours
+looks now and then where the main thread is; it ends as soon as there is a loop on record. A look
+costs some microseconds with the GIL, the first comes after half a second, and they get rarer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock, start_new_thread
+from time import monotonic
+
+from sonde import _core, log
+from sonde.hooks.watcher import is_imported, unwatch, watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
+
+SHORTEST_RUN_S = 2.0
+FIRST_LOOK_S, GROWTH, RAREST_LOOK_S = 0.5, 1.5, 10.0
+DEEPEST = 200  # frames of a stack that are looked at
+
+
+def _jax_was_used() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    initialized: Callable[[], bool] | None = getattr(bridge, "backends_are_initialized", None)
+    return initialized is not None and bool(initialized())
+
+
+def _tensorflow_was_used() -> bool:
+    context = sys.modules.get("tensorflow.python.eager.context")
+    current = getattr(context, "context_safe", lambda: None)()
+    return bool(getattr(current, "_initialized", False))
+
+
+# Module whose import shows it -> what it is called, and whether it has computed anything.
+USED: dict[str, tuple[str, Callable[[], bool]]] = {
+    "jax": ("JAX", _jax_was_used),
+    "tensorflow": ("TensorFlow", _tensorflow_was_used),
+}
+
+
+class Lookout:
+    """Of one session, from the first import of such a framework on."""
+
+    def __init__(self) -> None:
+        self._used: list[str] = []
+        self._seen: dict[tuple[str, int], int] = {}  # file and line -> how often
+        self._stop = allocate_lock()
+        self._stop.acquire()
+        self._loop_found = False
+        self.noted = False  # on the session's span
+        self._main = _main_thread()
+        self._began = monotonic()
+
+    def start(self) -> None:
+        try:
+            start_new_thread(self._look_now_and_then, ())
+        except RuntimeError:  # no thread to be had: a hint without a place
+            return
+
+    def stop(self) -> None:
+        if self._stop.locked():
+            self._stop.release()
+
+    def _look_now_and_then(self) -> None:
+        pause = FIRST_LOOK_S
+        while not self._stop.acquire(timeout=pause):
+            if _core.levels_open():
+                self._loop_found = True
+                return
+            self._note_use()
+            self._look()
+            pause = min(pause * GROWTH, RAREST_LOOK_S)
+
+    def _note_use(self) -> None:
+        """In time: at the end of the process a framework may have put everything away."""
+        for title, was_used in USED.values():
+            if title not in self._used and _safely(was_used):
+                self._used.append(title)
+
+    def _look(self) -> None:
+        frame = sys._current_frames().get(self._main)
+        place = _place_of(frame)
+        if place is not None:
+            self._seen[place] = self._seen.get(place, 0) + 1
+
+    def hint(self) -> str | None:
+        """What to say; None: there is a loop on record, or nothing was computed."""
+        if self._loop_found or monotonic() - self._began < SHORTEST_RUN_S:
+            return None
+        self._note_use()
+        if not self._used or _core.levels_recorded():
+            return None
+        return (
+            f"no epoch or step is on record: {' and '.join(self._used)} ran, in a loop that no "
+            f"hook sees{self._where()}. Write 'for epoch in ci.epochs(range(n)):' around the loop "
+            "over epochs and 'for batch in ci.batches(data):' around the loop over batches"
+        )
+
+    def _where(self) -> str:
+        if not self._seen:
+            return ""
+        (file, line), _ = max(self._seen.items(), key=lambda item: item[1])
+        return f"; the program was mostly at {file}:{line}"
+
+
+_lookout: Lookout | None = None
+_watched: list[str] = []
+
+
+def arm() -> None:
+    """A session begins: looks out from the first import of such a framework on."""
+    for framework in USED:
+        if is_imported(framework):
+            _begin()
+        else:
+            watch(framework, _begin)
+            _watched.append(framework)
+
+
+def _begin() -> None:
+    global _lookout
+    if _lookout is None and not _is_child():
+        _lookout = Lookout()
+        _lookout.start()
+
+
+def forget() -> None:
+    """In a forked child: the thread is the parent's."""
+    global _lookout
+    _lookout = None
+
+
+def note() -> str | None:
+    """The hint, if one is due, on the session's span: somebody reads, or the session ends."""
+    if _lookout is None:
+        return None
+    text = _safely(_lookout.hint)
+    if text is not None or _lookout.noted:
+        _lookout.noted = text is not None
+        # Readers take it as it stands, without undoing escapes.
+        plain = (text or "").replace("\\", "?").replace('"', "?")
+        _core.annotate({"sonde.hint": plain})  # empty: what was due before the loop began is not
+    return text
+
+
+def end() -> None:
+    """The session ends: says it once, in the log too."""
+    global _lookout
+    while _watched:
+        unwatch(_watched.pop(), _begin)
+    if _lookout is None:
+        return
+    _lookout.stop()
+    text = note()
+    _lookout = None
+    if text is not None:
+        log.warn("cirron.hooks", text)
+
+
+def _place_of(frame: FrameType | None) -> tuple[str, int] | None:
+    """The innermost frame of the program's own code."""
+    for _ in range(DEEPEST):
+        if frame is None:
+            return None
+        file = frame.f_code.co_filename
+        if _is_of_the_program(file):
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def _is_of_the_program(file: str) -> bool:
+    if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
+        return False
+    return not file.startswith((_STANDARD_LIBRARY, _OURS))
+
+
+def _main_thread() -> int:
+    from threading import main_thread
+
+    return main_thread().ident or 0
+
+
+def _is_child() -> bool:
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def _safely(ask: Callable[[], _T]) -> _T | None:
+    """A question to another's internals; None where it is not understood."""
+    try:
+        return ask()
+    except Exception:
+        return None
+
+
+_OURS = __file__.rpartition("/")[0]
+_STANDARD_LIBRARY = os.__file__.rpartition("/")[0]

@@ -1,0 +1,217 @@
+"""Loops with jax.jit; test_hooks_jax.py says what is right."""
+
+import json
+import sys
+import traceback
+
+import cirron as ci
+
+ci.profile(output="none", flush_interval=3600)
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from trees import sketch, spans  # noqa: E402
+
+X = jnp.linspace(0.0, 1.0, 12).reshape(4, 3)
+
+
+def loss_of(params, x):
+    return jnp.mean((x @ params["w"] + params["b"] - 1.0) ** 2)
+
+
+def update(params, x):
+    loss, grads = jax.value_and_grad(loss_of)(params, x)
+    return jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, grads), loss
+
+
+def fresh():
+    return {"w": jnp.zeros((3, 1)), "b": jnp.zeros(1)}
+
+
+RUNS = []
+
+
+def run(function):
+    RUNS.append(function)
+    return function
+
+
+@run
+def step_function():
+    step, params, losses = jax.jit(lambda p, x: update(p, x)), fresh(), []
+    for _ in range(6):
+        params, loss = step(params, X)
+        losses.append(float(loss))
+    return {
+        "tree": sketch(),
+        "timing": sorted({span["attrs"].get("timing") for span in spans("compiled_step")}),
+        "falls": losses[-1] < losses[0],
+    }
+
+
+@run
+def every_way_to_call_jit():
+    """Decorators, donation, static and keyword arguments; a tuple as the state."""
+
+    @jax.jit
+    def plain(params, x):
+        return update(params, x)
+
+    @jax.jit(static_argnames="twice")
+    def static(params, x, twice=False):
+        return update(*((update(params, x)[0], x) if twice else (params, x)))
+
+    def state(carry, x):
+        params, loss = update(carry[0], x)
+        return params, carry[1] + loss
+
+    counts = []
+    donating = jax.jit(lambda p, x: update(p, x), donate_argnums=0)
+    for call in (
+        lambda p: plain(p, X),
+        lambda p: static(p, x=X, twice=True),
+        lambda p: donating(p, X),
+    ):
+        params = fresh()
+        for _ in range(4):
+            params, _ = call(params)
+        counts.append(len(spans("compiled_step")))
+    carry, step = (fresh(), jnp.zeros(())), jax.jit(state)
+    for _ in range(4):
+        carry = step(carry, X)
+    counts.append(len(spans("compiled_step")))
+    return counts
+
+
+@run
+def what_is_no_step():
+    params = fresh()
+    gradients = jax.jit(lambda p, x: jax.grad(loss_of)(p, x))
+    predict = jax.jit(lambda p, x: x @ p["w"])
+    simulate, position = jax.jit(lambda x: x * 0.9), X
+    for _ in range(12):
+        grads = gradients(params, X)
+        params = jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, grads)
+        predict(params, X)
+        position = simulate(position)
+    return sketch()
+
+
+@run
+def one_in_another():
+    inner = jax.jit(lambda p, x: update(p, x))
+    outer, params = jax.jit(lambda p, x: inner(*inner(p, x)[:1], x)), fresh()
+    for _ in range(4):
+        params, _ = outer(params, X)
+    return len(spans("compiled_step"))
+
+
+@run
+def in_loops_of_ours():
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for _ in ci.epochs(range(2)):
+        for _ in ci.batches(range(2)):
+            params, _ = step(params, X)
+    return sketch()
+
+
+@run
+def step_that_raises():
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for _ in range(3):
+        params, _ = step(params, X)
+    raised = False
+    try:
+        step(params, jnp.zeros((4, 7)))
+    except TypeError:
+        raised = True
+    ends = [span["end_ns"] is not None for span in spans("compiled_step")]
+    params, _ = step(params, X)
+    return {"raised": raised, "ends": ends, "then": len(spans("compiled_step"))}
+
+
+@run
+def memory_is_not_kept():
+    import gc
+    import weakref
+
+    step = jax.jit(lambda p, x: update(p, x))
+    params, loss = step(fresh(), X)
+    alive = [weakref.ref(leaf) for leaf in jax.tree_util.tree_leaves((params, loss))]
+    del params, loss
+    gone = weakref.ref(step)
+    left = [leaf() for leaf in alive if leaf() is not None]
+    del step
+    gc.collect()
+    return {"arrays": len(left), "function": gone() is None}
+
+
+@run
+def the_object_stays_what_it_is():
+    kind = type(jax.jit.__wrapped__(lambda x: x))
+    step = jax.jit(lambda p, x: update(p, x))
+    params = fresh()
+    lowered = step.lower(params, X).compile()
+    for _ in range(3):
+        params, _ = step(params, X)
+    mapped = jax.vmap(step, in_axes=(None, 0))(params, X[None])
+    return {
+        "type": type(step) is kind,
+        "lowered": float(lowered(params, X)[1]) == float(step(params, X)[1]),
+        "mapped": list(mapped[1].shape),
+        "cache": step._cache_size() > 0,
+    }
+
+
+@run
+def the_end_of_a_session():
+    """Functions that live on are as they were, and are no steps of the next session."""
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for _ in range(3):
+        params, _ = step(params, X)
+    before = len(spans("compiled_step"))
+    patched = [hasattr(jax.jit, "__wrapped__"), jax._src.api.vjp is jax.vjp]
+    original = jax.jit.__wrapped__
+    ci.shutdown()
+    restored = jax.jit is original
+    params, loss = step(params, X)
+    ci.profile(output="none", flush_interval=3600)
+    for _ in range(3):
+        params, _ = step(params, X)
+    return {
+        "before": before,
+        "patched": patched,
+        "restored": restored,
+        "after": len(spans("compiled_step")),
+        "loss": float(loss) > 0,
+    }
+
+
+@run
+def session_that_ends_inside_a_step():
+    def leave(x):
+        ci.shutdown()
+        return x
+
+    def traced(params, x):
+        leave(x)
+        return update(params, x)
+
+    step, params = jax.jit(traced), fresh()
+    for _ in range(3):
+        params, _ = step(params, X)
+    ci.profile(output="none", flush_interval=3600)
+    return sketch()
+
+
+def main():
+    results = {}
+    for each in RUNS:
+        ci.shutdown()
+        ci.profile(output="none", flush_interval=3600)
+        try:
+            results[each.__name__] = each()
+        except Exception:
+            results[each.__name__] = traceback.format_exc()
+    ci.shutdown()
+    json.dump(results, sys.stdout)

@@ -1,0 +1,84 @@
+"""Training steps that are compiled with jax.jit: jax_runs.py does them in a process of its own."""
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from child_process import run_python
+
+if find_spec("jax") is None:
+    pytest.skip("jax is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("jax")
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = run_python(
+        "import jax_runs; jax_runs.main()",
+        env={"PYTHONPATH": os.pathsep.join(path), "JAX_PLATFORMS": "cpu"},
+        cwd=directory,
+    )
+    results = json.loads(done.stdout.splitlines()[-1])
+    broken = [text for text in results.values() if isinstance(text, str) and "Traceback" in text]
+    assert not broken, "\n".join(broken)
+    return results
+
+
+def test_function_whose_state_goes_round_is_a_step(runs):
+    seen = runs["step_function"]
+    assert seen["tree"].count("compiled_step") == 5  # the first call shows nothing yet
+    assert "step[1](compiled_step)" in seen["tree"]
+    assert seen["timing"] == ["dispatch"]
+    assert seen["falls"]
+
+
+def test_every_way_to_call_jit(runs):
+    assert runs["every_way_to_call_jit"] == [3, 6, 9, 12]
+
+
+def test_functions_that_only_differentiate_or_only_go_round_are_no_steps(runs):
+    assert runs["what_is_no_step"] == ""
+
+
+def test_function_inside_another_counts_once(runs):
+    assert runs["one_in_another"] == 3
+
+
+def test_inside_ci_epochs_and_batches_there_are_no_second_ones(runs):
+    first = "epoch[0](batch[0] batch[1](compiled_step))"
+    second = "epoch[1](batch[0](compiled_step) batch[1](compiled_step))"
+    assert runs["in_loops_of_ours"] == f"{first} {second}"
+
+
+def test_step_that_raises(runs):
+    assert runs["step_that_raises"] == {"raised": True, "ends": [True] * 3, "then": 4}
+
+
+def test_nothing_is_kept_alive(runs):
+    assert runs["memory_is_not_kept"] == {"arrays": 0, "function": True}
+
+
+def test_the_function_stays_what_jax_made(runs):
+    assert runs["the_object_stays_what_it_is"] == {
+        "type": True,
+        "lowered": True,
+        "mapped": [1],
+        "cache": True,
+    }
+
+
+def test_the_originals_are_back_after_the_session(runs):
+    assert runs["the_end_of_a_session"] == {
+        "before": 2,
+        "patched": [True, True],
+        "restored": True,
+        "after": 0,
+        "loss": True,
+    }
+
+
+def test_session_that_ends_while_a_step_is_traced(runs):
+    assert runs["session_that_ends_inside_a_step"] == ""
