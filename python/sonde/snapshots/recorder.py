@@ -310,7 +310,8 @@ class Recorder:
         self, epoch: Epoch, optimizers: list[Any]
     ) -> tuple[list[tuple[str, Any]], list[Loose]]:
         key = (_core.seen_version(), *((id(each), owned_count(each)) for each in optimizers))
-        found, loose = self._known(key), []
+        loose: list[Loose] = []
+        found = self._known(key)
         if found is None:
             seen = seen_modules(self._leave_out, self.models.is_left_out)
             found, loose = trained_by(optimizers, seen, self._parents)
