@@ -136,6 +136,23 @@ def test_an_epoch_of_many_steps_has_a_late_one(spool_dir):
     assert places(epoch) == {"optimizer_step"}
 
 
+@pytest.mark.parametrize("to_none", [True, False])
+def test_the_optimizer_is_gone_by_then(spool_dir, to_none):
+    def train():
+        thrower = Thrower(to_none)
+        batches = iter(make_loader(50))
+        for _ in range(5):
+            thrower.step(*next(batches))
+        return thrower.used
+
+    for _ in ci.epochs(range(1)):
+        used = train()
+        gc.collect()
+    (epoch,) = records(spool_dir)
+    number = epoch[NAMES[0]]["attrs"]["optimizer_step"]
+    assert same(epoch[NAMES[0]], used[number - 1][0])
+
+
 def test_what_is_left_is_newer_than_what_was_measured(spool_dir):
     thrower = Thrower()
     thrower.optimizer.zero_grad = lambda set_to_none=True: None

@@ -47,7 +47,8 @@ def test_a_model_is_only_used_and_nothing_is_said(spool_dir, caplog):
 
 
 def test_no_epoch_has_ended(spool_dir, caplog):
-    make_model()(torch.ones(1, 4)).backward()
+    model = make_model()
+    model(torch.ones(1, 4)).backward()
     assert "no epoch has ended" in snapshots.reason()
     assert records(spool_dir) == []
     (line,) = said(caplog)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Optimizers that die in one epoch and have their last look taken; of more only now and then.
 MOST_GONE = 64
-PART = 200  # of the time, for the others
+PART = 500  # of the time, for the others
 
 
 class Taken:

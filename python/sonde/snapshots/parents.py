@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST = 8  # searches; beyond that they take a part of the time
-PART = 200
+PART = 500
 
 
 class Parents:

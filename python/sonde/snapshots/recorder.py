@@ -182,7 +182,7 @@ class Recorder:
         weights = self._capture(sources, gradients=False, whole=epoch.whole)
         # Of what is there now nothing is needed that was kept from before.
         gone = [each for each in epoch.gone if each.names.isdisjoint(weights.names)]
-        gradients = self._gradients(epoch, sources, steps, gone, common)
+        gradients = self._gradients(epoch, sources, steps, weights.names, gone, common)
         kept = [(each, common) for each in (weights, *(each.weights for each in gone)) if each]
         if not kept:
             self._why = self._why_nothing(sources)
@@ -198,6 +198,7 @@ class Recorder:
         epoch: Epoch,
         sources: Sources,
         steps: dict[int, int],
+        names: list[str],
         gone: list[Gone],
         common: dict[str, Any],
     ) -> list[tuple[_core.Captured, dict[str, Any]]]:
@@ -205,31 +206,41 @@ class Recorder:
 
         What is left is newer than any but the last, and may be of a step that was skipped.
         """
-        last = [each for each in epoch.taken if each.likely and each.is_last(steps)]
-        earlier = [each for each in epoch.taken if each not in last]
-        skip = set().union(*(each.names for each in last))
-        rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
-        if earlier and (zeros := set(rest.zeros())):
-            # They were set to zero after the step: what was measured before says more.
-            lost = [each for each in earlier if not each.names.isdisjoint(zeros)]
-            lost = [each for each in lost if zeros >= each.names.intersection(rest.names)]
-            if lost:
-                skip |= set().union(*(each.names for each in lost))
-                rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
-        left = [rest]
+        last = [taken for taken in epoch.taken if taken.likely and taken.is_last(steps)]
+        earlier = [taken for taken in epoch.taken if taken not in last]
+        skip = set().union(*(taken.names for taken in last))
+        left: list[_core.Captured] = []
+        if not skip.issuperset(names):
+            left.append(self._left(epoch, sources, earlier, skip))
         for each in gone:
-            if skip.isdisjoint(each.gradients.names):
+            zero = earlier and len(each.gradients.zeros()) == len(each.gradients)
+            if skip.isdisjoint(each.gradients.names) and not zero:
                 left.append(each.gradients)
         # A parameter without a gradient now was no part of the last step: nothing is kept of an
         # earlier one where any of its optimizer's has one.
-        names = set().union(*(each.names for each in left))
+        has_some = set().union(*(each.names for each in left))
         found: list[tuple[_core.Captured, dict[str, Any]]] = []
         for taken in epoch.taken:
             attrs = common | {"taken": "optimizer_step", "optimizer_step": taken.number}
-            if taken in last or names.isdisjoint(taken.names):
+            if taken in last or has_some.isdisjoint(taken.names):
                 attrs |= {} if taken.is_last(steps) else {"last": False}
                 found.append((taken.captured, attrs))
         return found + [(each, common | {"taken": "epoch_end"}) for each in left]
+
+    def _left(
+        self, epoch: Epoch, sources: Sources, earlier: list[Taken], skip: set[str]
+    ) -> _core.Captured:
+        """The gradients that are there at the end, without those of ``skip``, which may grow."""
+        rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
+        if not earlier or not (zeros := set(rest.zeros())):
+            return rest
+        # They were set to zero after the step: what was measured before says more.
+        present = set(rest.names)
+        lost = [each for each in earlier if each.names & present and each.names & present <= zeros]
+        if not lost:
+            return rest
+        skip.update(*(each.names for each in lost))
+        return self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
 
     def _capture_gradients(
         self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int, last: bool
@@ -299,7 +310,8 @@ class Recorder:
         self, epoch: Epoch, optimizers: list[Any]
     ) -> tuple[list[tuple[str, Any]], list[Loose]]:
         key = (_core.seen_version(), *((id(each), owned_count(each)) for each in optimizers))
-        found, loose = self._known(key), []
+        loose: list[Loose] = []
+        found = self._known(key)
         if found is None:
             seen = seen_modules(self._leave_out, self.models.is_left_out)
             found, loose = trained_by(optimizers, seen, self._parents)
