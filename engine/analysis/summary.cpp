@@ -166,12 +166,14 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
   out.name = tree.name(node.name);
   out.count = stats.count;
   out.open = stats.open;
+  out.open_ns = stats.open_ns;
+  out.skipped = stats.skipped;
   out.total_ns = stats.total_ns;
   out.gpu_ns = stats.gpu_ns;
   out.max_ns = stats.max_ns;
   if (stats.count > 0) {
     out.min_ns = stats.min_ns;
-    out.mean_ns = stats.total_ns / static_cast<std::int64_t>(stats.count);
+    out.mean_ns = (stats.total_ns - stats.open_ns) / static_cast<std::int64_t>(stats.count);
     out.p50_ns = std::clamp(stats.durations.quantile(0.50), stats.min_ns, stats.max_ns);
     out.p95_ns = std::clamp(stats.durations.quantile(0.95), stats.min_ns, stats.max_ns);
   }
@@ -179,7 +181,7 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
   for (const NameTree::Node* child = node.children.first; child != nullptr; child = child->next) {
     below = add_capped(below, child->stats.total_ns);
   }
-  // A parent still open has no time of its own yet, but its children do.
+  // A parent that is open, and of which nobody knows for how long, may still have children.
   const std::int64_t whole = stats.open != 0 ? std::max(stats.total_ns, below) : stats.total_ns;
   out.children = finish_forest(tree, node.children, whole);
   out.self_ns = std::max<std::int64_t>(out.total_ns - below, 0);

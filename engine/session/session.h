@@ -15,6 +15,7 @@
 #include "engine/session/captures.h"
 #include "engine/session/drainer.h"
 #include "engine/session/engine.h"
+#include "engine/session/lines.h"
 #include "engine/session/memory.h"
 #include "engine/session/outbox.h"
 
@@ -75,6 +76,7 @@ class Session {
 
   Shared& shared_;
   Options options_;
+  Lines lines_;
   std::optional<spool::Directory> directory_;
   std::optional<Outbox> outbox_;
   std::optional<snapshot::BlobWriter> blobs_;
@@ -89,6 +91,7 @@ class Session {
   bool ended_here_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
+  model::Batch open_;     // scopes that were open when batch_ was drained, likewise
   base::JsonWriter json_;
   record::Losses lost_at_start_;
   bool all_written_ = true;

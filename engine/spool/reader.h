@@ -13,7 +13,8 @@ namespace sonde::spool {
 
 enum class Detail {
   kAll,
-  kTimings,  // only ids, names, times, pids and ranks of spans: what a summary of gigabytes needs
+  kTimings,  // only ids, names, times, pids and ranks of spans, and attributes of sessions and
+             // steps: what a summary of gigabytes needs
   kTensors,  // only snapshots, and what they say
 };
 

@@ -1,5 +1,7 @@
 #include "engine/spool/span_parser.h"
 
+#include "engine/model/runs.h"
+
 namespace sonde::spool {
 
 namespace {
@@ -24,6 +26,12 @@ enum SpanKey : std::size_t {
 constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "start_ns\"",
                                  "end_ns\"", "cpu_ns\"", "gpu_ns\"", "memory_peak_bytes\"",
                                  "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
+
+// Whose attributes are of interest also where only times are wanted: what the session says of the
+// run, and that a step was skipped. A name that comes behind the attributes is not known yet.
+bool tells_more(std::string_view name) {
+  return name.data() == nullptr || name == "step" || name == "batch" || name == model::kSessionName;
+}
 
 }  // namespace
 
@@ -71,6 +79,10 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
     case kRank:
       span.rank = small_of(token);
       break;
+    case kAttrs:
+      if (detail_ == Detail::kAll || tells_more(span.name))
+        span.attrs = members_of(value, out_.arena);
+      break;
     default:
       if (detail_ == Detail::kAll) rest(key, token, value, span);
   }
@@ -87,9 +99,6 @@ void SpanParser::rest(std::size_t key, std::string_view token, ondemand::value& 
       break;
     case kThread:
       span.thread_id = thread_of(token);
-      break;
-    case kAttrs:
-      span.attrs = members_of(value, out_.arena);
       break;
     case kMarkIds:
       mark_ids(must(value.get_array()), span);
