@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -56,6 +57,13 @@ struct Span {
   // An attribute that is a bool, and true.
   bool flag_attr(std::string_view name) const noexcept {
     return value_of(name).starts_with("true");
+  }
+  // An attribute that is a whole number; 0 if there is none.
+  std::int64_t int_attr(std::string_view name) const noexcept {
+    const std::string_view value = value_of(name);
+    std::int64_t number = 0;
+    std::from_chars(value.data(), value.data() + value.size(), number);
+    return number;
   }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept { return time_until(end_ns); }

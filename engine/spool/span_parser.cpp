@@ -28,9 +28,11 @@ constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "st
                                  "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
 
 // Whose attributes are of interest also where only times are wanted: what the session says of the
-// run, and that a step was skipped. A name that comes behind the attributes is not known yet.
+// run, that an epoch was cut short, that a step was skipped. A name that comes behind the
+// attributes is not known yet.
 bool tells_more(std::string_view name) {
-  return name.data() == nullptr || name == "step" || name == "batch" || name == model::kSessionName;
+  return name.data() == nullptr || name == "epoch" || name == "step" || name == "batch" ||
+         name == model::kSessionName;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ from sonde import terminal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TextIO
+    from typing import Any, TextIO
 
     LineOutlet = Callable[[list[str]], None]
 
@@ -26,7 +26,12 @@ def log_lines(lines: list[str]) -> None:
 
     logger = logging.getLogger("cirron.trace")
     if logger.isEnabledFor(logging.INFO):
-        terminal.aside(sys.stderr, lambda: [logger.info("%s", line) for line in lines])
+
+        def log() -> None:
+            for line in lines:
+                logger.info("%s", line)
+
+        terminal.aside(sys.stderr, log)
 
 
 def print_lines(lines: list[str]) -> None:
@@ -65,11 +70,18 @@ def write_whole(stream: TextIO, text: str, encoding: str) -> None:
     it where there is a below, and nobody else's: what stands in for a stream, or for its write(),
     wants to see what is written. A character the encoding lacks costs itself, not the batch.
     """
-    plain = isinstance(stream, TextIOWrapper) and "write" not in vars(stream)
-    buffer = stream.buffer if plain and type(stream).write is TextIOWrapper.write else None
-    if buffer is None:
+    if not _is_plain(stream):
         stream.write(text)
     else:
         stream.flush()
-        buffer.write(text.encode(encoding, "backslashreplace"))
+        stream.buffer.write(text.encode(encoding, "backslashreplace"))
     stream.flush()
+
+
+def _is_plain(stream: object) -> bool:
+    kind: Any = type(stream)
+    return (
+        isinstance(stream, TextIOWrapper)
+        and kind.write is TextIOWrapper.write
+        and "write" not in vars(stream)
+    )

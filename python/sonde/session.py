@@ -133,7 +133,8 @@ class Profiler:
             rank=ranks.rank,
             local_rank=ranks.local_rank or 0,
             world_size=1 if ranks.world_size is None else ranks.world_size,
-            attrs=_root_attributes(frameworks, ranks, self._platform),
+            attrs=_root_attributes(frameworks, ranks, self._platform)
+            | {"snapshots": request.snapshots},
             lines=_line_outlets(request.sinks),
             on_batch=on_batch,
         )

@@ -41,7 +41,7 @@ def hide(stream: Any) -> Hidden:
     hidden = Hidden()
     if not _is_terminal(stream):
         return hidden
-    tqdm = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    tqdm: Any = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     drawn = bool(getattr(tqdm, "_instances", None))
     try:
         if drawn and _take_locks(tqdm, hidden):
