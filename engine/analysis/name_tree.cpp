@@ -14,8 +14,13 @@ void add_optional(std::int64_t& sum, std::int64_t value) noexcept {
 }  // namespace
 
 void NodeStats::add(const model::Span& span) {
+  if (span.flag_attr(kSkippedAttr)) ++skipped;
   if (span.open()) {
     ++open;
+    if (const std::int64_t so_far = span.length_ns(); so_far != model::kNone) {
+      open_ns = add_capped(open_ns, so_far);
+      total_ns = add_capped(total_ns, so_far);
+    }
     return;
   }
   const std::int64_t duration = span.duration_ns();
@@ -32,6 +37,8 @@ void NodeStats::add(const model::Span& span) {
 void NodeStats::merge(const NodeStats& other) {
   count += other.count;
   open += other.open;
+  skipped += other.skipped;
+  open_ns = add_capped(open_ns, other.open_ns);
   total_ns = add_capped(total_ns, other.total_ns);
   min_ns = std::min(min_ns, other.min_ns);
   max_ns = std::max(max_ns, other.max_ns);

@@ -227,13 +227,15 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
   out.name = tree.name(node.name);
   out.count = stats.count;
   out.open = stats.open;
+  out.open_ns = stats.open_ns;
+  out.skipped = stats.skipped;
   out.total_ns = stats.total_ns;
   out.gpu_ns = stats.gpu_ns;
   out.dispatched = stats.dispatched != 0;
   out.max_ns = stats.max_ns;
   if (stats.count > 0) {
     out.min_ns = stats.min_ns;
-    out.mean_ns = stats.total_ns / static_cast<std::int64_t>(stats.count);
+    out.mean_ns = (stats.total_ns - stats.open_ns) / static_cast<std::int64_t>(stats.count);
     out.p50_ns = std::clamp(stats.durations.quantile(0.50), stats.min_ns, stats.max_ns);
     out.p95_ns = std::clamp(stats.durations.quantile(0.95), stats.min_ns, stats.max_ns);
   }

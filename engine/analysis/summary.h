@@ -23,7 +23,9 @@ namespace sonde::analysis {
 struct SummaryNode {
   std::string name;
   std::uint64_t count = 0;
-  std::uint64_t open = 0;  // did not end; not in the figures below
+  std::uint64_t open = 0;     // did not end; not in the figures below, but for the total
+  std::int64_t open_ns = 0;   // how long they have been open
+  std::uint64_t skipped = 0;  // steps that a scaler skipped
   std::int64_t total_ns = 0, mean_ns = 0, min_ns = 0, max_ns = 0;
   std::int64_t p50_ns = 0, p95_ns = 0;  // right to about 3 %
   std::int64_t gpu_ns = model::kNone;

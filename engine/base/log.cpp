@@ -36,7 +36,7 @@ void log_once(LogLevel level, std::string_view logger, std::string_view key,
     if (const LogHandler handler = g_handler.load()) {
       handler(level, logger, text);
     } else {
-      std::fprintf(stderr, "[sonde] %s\n", text.c_str());
+      std::fprintf(stderr, "[cirron] %s\n", text.c_str());
     }
   } catch (...) {
     // Out of memory while explaining trouble: silence is the only safe answer.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/model/line.h"
 
@@ -19,7 +20,8 @@ bool RecentIds::add(const base::Id& id) {
   return true;
 }
 
-Follower::Follower(Place place, std::size_t history) : place_(std::move(place)), history_(history) {
+Follower::Follower(Place place, std::size_t history, model::LineFilter filter)
+    : place_(std::move(place)), history_(history), filter_(std::move(filter)) {
   seen_files_.insert(place_.files.begin(), place_.files.end());
 }
 
@@ -29,8 +31,33 @@ std::size_t Follower::running() const noexcept {
                     [](const auto& entry) { return entry.second.running; }));
 }
 
+std::string Follower::text_of(const Line& line) const {
+  // Only now is it known how many ranks there are.
+  return ranks_.size() > 1 ? fmt::format("[cirron] rank {} {}", line.rank, line.text)
+                           : "[cirron] " + line.text;
+}
+
+// Keeps the lines that are wanted. One of which that is not known yet waits, but not for long: what
+// it waits for may have been lost.
+void Follower::choose(std::vector<Line>& lines) {
+  constexpr std::uint64_t kPatience = 4;  // polls
+  std::vector<Line> all = std::exchange(lines, {});
+  for (Line& line : all) {
+    around_.follow(line.place);
+    const bool decided = line.place.settled() || filter_.level == model::Level::kAll ||
+                         model::level_is_fixed(line.name);
+    if (!decided && polls_ - line.poll < kPatience) {
+      waiting_.push_back(std::move(line));
+    } else if (filter_.shows(line.name, line.place)) {
+      lines.push_back(std::move(line));
+    }
+  }
+}
+
 std::vector<std::string> Follower::poll() {
-  lines_.clear();
+  lines_ = std::exchange(waiting_, {});
+  around_.forget();
+  ++polls_;
   // Journals before files: what moves from one to the other in between is seen twice, not never.
   if (refresh(place_).ok()) {
     look_at_journals();
@@ -38,13 +65,11 @@ std::vector<std::string> Follower::poll() {
     if (refresh(place_).ok()) look_at_files();
   }
   first_ = false;
+  choose(lines_);
   std::stable_sort(lines_.begin(), lines_.end(),
                    [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
   std::vector<std::string> out;
-  for (const Line& line : lines_) {
-    // Only now is it known how many ranks there are.
-    out.push_back(ranks_.size() > 1 ? fmt::format("rank {} {}", line.rank, line.text) : line.text);
-  }
+  for (const Line& line : lines_) out.push_back(text_of(line));
   return out;
 }
 
@@ -56,11 +81,18 @@ void Follower::look_back() {
   for (auto path = seen_files_.rbegin(); path != seen_files_.rend(); ++path) {
     if (spans >= history_ || batches.size() >= kMostFiles) break;
     if (!reader_.read_file(*path, batches.emplace_front()).ok()) batches.front().clear();
-    spans += batches.front().spans.size();
+    // What is around a span is in a later file, which was read before this one, or still open.
+    for (const model::Span& span : batches.front().spans) around_.know(span);
+    for (const model::Span& span : batches.front().spans) {
+      model::Place place{span.parent_id};
+      around_.follow(place);
+      if (filter_.shows(span.name, place)) ++spans;
+    }
   }
   std::vector<Line> fresh = std::move(lines_);
   lines_.clear();
   for (const model::Batch& batch : batches) take(batch);
+  choose(lines_);
   std::stable_sort(lines_.begin(), lines_.end(),
                    [](const Line& a, const Line& b) { return a.end_ns < b.end_ns; });
   if (lines_.size() > history_)
@@ -82,8 +114,10 @@ void Follower::look_at_journals() {
     if (!journal.alive && known == processes_.end())
       continue;  // dead before we came: the autopsy's
     Process& process = processes_[path];
-    process = {journal.pid, journal.rank, journal.alive, !journal.alive && !journal.ended};
+    process = {journal.pid, journal.rank, journal.alive, !journal.alive && !journal.ended,
+               journal.seen_ns - journal.started_ns};
     ranks_.insert(journal.rank);
+    for (const spool::OpenScopeView& open : journal.open) around_.know(open.span);
     take(journal.records);
   }
 }
@@ -105,6 +139,7 @@ void Follower::take(const model::Batch& batch) {
     if (mark.span_id && seen_.add(mark.id)) keep_mark(mark);
   }
   for (const model::Span& span : batch.spans) {
+    around_.know(span);
     if (!seen_.add(span.id)) continue;
     ranks_.insert(span.rank);
     add_line(span);
@@ -137,7 +172,7 @@ void Follower::add_line(const model::Span& span) {
       marks.push_back(&owned.mark);
     }
   }
-  Line line{span.end_ns, span.rank, "[cirron] "};
+  Line line{span.end_ns, span.rank, {}, std::string(span.name), {span.parent_id}, polls_};
   model::append_line(line.text, span, marks);
   line.text += '\n';
   lines_.push_back(std::move(line));

@@ -5,8 +5,10 @@
 
 #include <fnmatch.h>
 
+#include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/analysis/no_snapshots.h"
 #include "engine/analysis/tensors.h"
 #include "engine/cli/collect.h"
 #include "engine/cli/command.h"
@@ -57,6 +60,7 @@ class Search {
 
  private:
   bool find_epochs();
+  void explain_nothing() const;
   analysis::Epoch* epoch_of(const base::Id& id);
   bool wanted(const analysis::Epoch& epoch, const model::TensorStats& tensor);
 
@@ -64,6 +68,8 @@ class Search {
   const SnapshotsOptions& options_;
   Selection selection_;
   std::optional<analysis::Epochs> epochs_;
+  std::vector<model::Span> epoch_spans_, sessions_;
+  std::deque<std::string> texts_;  // their attributes
   bool run_is_there_ = true;
   // Of the runs and ranks that are wanted.
   std::set<std::string, std::less<>> names_;
@@ -71,20 +77,21 @@ class Search {
 };
 
 bool Search::find_epochs() {
-  std::vector<model::Span> found;
   Collector collector(place_, true);
   collector.each_batch(spool::Detail::kTimings, false, [&](model::Batch& batch) {
     selection_.look(batch.spans);
-    for (model::Span span : batch.spans) {
-      if (span.name != analysis::kEpochName) continue;
-      span.name = analysis::kEpochName;  // its text goes with the batch
-      span.attrs = {};
-      found.push_back(span);
+    for (model::Span span : batch.spans) {  // whose text goes with the batch
+      const bool epoch = span.name == analysis::kEpochName;
+      if (!epoch && (span.parent_id || span.name != model::kSessionName)) continue;
+      span.name = epoch ? analysis::kEpochName : model::kSessionName;
+      span.attrs = texts_.emplace_back(span.attrs);
+      (epoch ? epoch_spans_ : sessions_).push_back(span);
     }
   });
   if (!selection_.settle(options_.directory)) return false;
-  selection_.narrow(found);
-  epochs_.emplace(found, selection_.runs());
+  selection_.narrow(epoch_spans_);
+  selection_.narrow(sessions_);
+  epochs_.emplace(epoch_spans_, selection_.runs());
   return true;
 }
 
@@ -117,14 +124,30 @@ bool Search::each(const Take& take) {
   return collector.report_skipped();
 }
 
+// Of each session; those with the same reason together.
+void Search::explain_nothing() const {
+  if (sessions_.empty()) {
+    complain(
+        "nothing was captured; no session is here that could say why: name the directory of "
+        "the whole run");
+    return;
+  }
+  std::map<std::string, std::set<std::string, std::less<>>> who;
+  for (const auto& why : analysis::why_no_snapshots(sessions_, epoch_spans_, selection_.runs()))
+    who[report::no_snapshots_line(why)].insert(fmt::format("run {} rank {}", why.run, why.rank));
+  for (const auto& [line, sessions] : who) {
+    complain(who.size() == 1
+                 ? "nothing was captured: " + line
+                 : fmt::format("nothing was captured of {}: {}", some_of(sessions), line));
+  }
+}
+
 void Search::explain() const {
   if (!run_is_there_) return;  // said already
   if (options_.choice.rank && !selection_.has_rank(*options_.choice.rank)) {
     selection_.explain_rank();
   } else if (names_.empty()) {
-    complain(
-        "nothing was captured; that is done at the end of every epoch of a model, unless "
-        "profile() was told snapshots=\"off\"");
+    explain_nothing();
   } else if (options_.epoch && !indexes_.contains(*options_.epoch)) {
     complain(fmt::format("nothing was captured of epoch {}; there are: {}", *options_.epoch,
                          some_of(indexes_)));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/cli/command.h"
@@ -18,6 +19,7 @@
 #include "engine/cli/output.h"
 #include "engine/cli/process_state.h"
 #include "engine/report/autopsy.h"
+#include "engine/report/times.h"
 #include "engine/spool/journal.h"
 
 namespace sonde::cli {
@@ -29,6 +31,8 @@ struct TailOptions {
   bool once = false;
   double interval_s = 0.5;
   std::size_t lines = 10;
+  std::string name;
+  std::string level;  // empty: steps, or all where a name is given
 };
 
 volatile sig_atomic_t g_interrupted = 0;
@@ -72,16 +76,30 @@ int show_open(const Place& place, const TailOptions& options) {
 }
 
 std::string farewell(const Follower::Process& process, const std::string& directory) {
-  std::string line = fmt::format("[sonde] pid {} (rank {}) ", process.pid, process.rank);
+  std::string line = fmt::format("[cirron] pid {} (rank {}) ", process.pid, process.rank);
   return line + (process.died ? "died; see what was open with: sonde autopsy " + directory + "\n"
                               : "ended\n");
 }
 
+std::string greeting(const Follower::Process& process) {
+  return fmt::format("[cirron] pid {} (rank {}) has been running for {}\n", process.pid,
+                     process.rank, report::long_duration(process.age_ns));
+}
+
+model::LineFilter filter_of(const TailOptions& options) {
+  const model::Level usual = options.name.empty() ? model::Level::kStep : model::Level::kAll;
+  return {model::level_called(options.level).value_or(usual), options.name};
+}
+
 int follow(Place place, const TailOptions& options) {
-  Follower follower(std::move(place), options.lines);
-  std::set<std::string> gone;
+  Follower follower(std::move(place), options.lines, filter_of(options));
+  std::set<std::string> greeted, gone;
   for (;;) {
-    for (const std::string& line : follower.poll()) {
+    const std::vector<std::string> lines = follower.poll();
+    for (const auto& [journal, process] : follower.processes()) {
+      if (greeted.insert(journal).second) print(greeting(process));
+    }
+    for (const std::string& line : lines) {
       if (!print(line)) return 0;
     }
     if (follower.processes().empty()) return nothing_running(options.directory);
@@ -111,6 +129,11 @@ Run declare_tail(CLI::App& app) {
   app.add_flag("--once", options->once, "Print the scopes that are open now and end");
   app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")
       ->capture_default_str();
+  app.add_option("--name", options->name, "Only spans whose name fits, as 'val*'; on every level");
+  app.add_option("--level", options->level,
+                 "epoch: epochs, validations and what is outside of them; step: steps and batches "
+                 "too (the default); all: every span")
+      ->check(CLI::IsMember({"epoch", "step", "all"}));
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

@@ -167,7 +167,9 @@ SpanColumns make_columns(const model::Batch& batch) {
     add_optional(table.index, span.index, row, rows);
     table.start_ns.longs.push_back(span.start_ns);
     add_optional(table.end_ns, span.end_ns, row, rows);
-    add_optional(table.wall_us, span.open() ? model::kNone : span.duration_ns() / 1000, row, rows);
+    add_optional(table.wall_us,
+                 span.length_ns() == model::kNone ? model::kNone : span.length_ns() / 1000, row,
+                 rows);
     add_optional(table.cpu_ns, span.cpu_ns, row, rows);
     add_optional(table.gpu_ns, span.gpu_ns, row, rows);
     add_optional(table.memory_peak_bytes, span.memory_peak_bytes, row, rows);

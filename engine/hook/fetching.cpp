@@ -39,6 +39,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   pend_ = announced_ == 0;
   record::ScopeStart start;
   start.name = names().data_load;
+  start.flags = record::kIsFetch;
   pass.load_ = open(here, start, now);
   pass.load_at_ = pass.load_.sequence;
   end_event(here);

@@ -94,7 +94,8 @@ void append_attrs(std::string& out, std::string_view attrs) {
 void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks) {
   append_label(out, span);
   out += " - ";
-  append_duration(out, span.duration_ns());
+  if (span.open() && span.seen_ns != kNone) out += span.left ? "left open, " : "running, ";
+  append_duration(out, span.length_ns());
   if (span.dispatched()) append_dispatch(out, span.gpu_ns);
   if (marks.empty()) return;
   out += " {";

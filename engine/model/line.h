@@ -29,7 +29,10 @@ void append_value(std::string& out, const Mark& mark);
 // The attributes of a span or mark as one line of JSON: {"lr":0.1}
 void append_attrs(std::string& out, std::string_view attrs);
 
-// Label, duration and marks; no prefix, no newline.
+// Label, duration and marks; no prefix, no newline. Of an open span, where it is known for how
+// long:
+//   epoch[1] - running, 3.20s
+// or `left open, 3.20s` once its process is gone.
 void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks);
 
 }  // namespace sonde::model

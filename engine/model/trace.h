@@ -3,6 +3,8 @@
 // copy.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -43,6 +45,8 @@ struct Span {
   std::int32_t rank = 0;
   std::uint32_t first_mark_id = 0;  // into Batch::mark_ids
   std::uint32_t mark_id_count = 0;
+  std::int64_t seen_ns = kNone;  // while open: until when that is known
+  bool left = false;             // open, and its process is gone
 
   bool open() const noexcept { return end_ns == kNone; }
   // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
@@ -54,19 +58,44 @@ struct Span {
   }
   // An attribute that is plain text, as it stands there; "" if there is none.
   std::string_view text_attr(std::string_view name) const noexcept {
-    const std::size_t key = attrs.find(name);
-    if (key == std::string_view::npos) return {};
-    std::string_view value = attrs.substr(key + name.size());
-    if (!value.starts_with("\":\"")) return {};
-    value.remove_prefix(3);
+    std::string_view value = value_of(name);
+    if (!value.starts_with('"')) return {};
+    value.remove_prefix(1);
     return value.substr(0, value.find('"'));
   }
+  // An attribute that is a bool, and true.
+  bool flag_attr(std::string_view name) const noexcept {
+    return value_of(name).starts_with("true");
+  }
+  // An attribute that is a whole number; 0 if there is none.
+  std::int64_t int_attr(std::string_view name) const noexcept {
+    const std::string_view value = value_of(name);
+    std::int64_t number = 0;
+    std::from_chars(value.data(), value.data() + value.size(), number);
+    return number;
+  }
   // kNone while open; never negative, also where a damaged file has the times wrong.
-  std::int64_t duration_ns() const noexcept {
-    if (open()) return kNone;
-    if (end_ns <= start_ns) return 0;
+  std::int64_t duration_ns() const noexcept { return time_until(end_ns); }
+  // The same; of an open span, how long it has been open so far, kNone if nobody looked.
+  std::int64_t length_ns() const noexcept { return time_until(open() ? seen_ns : end_ns); }
+
+ private:
+  // What stands behind the first `"name":`, to the end of the attributes.
+  std::string_view value_of(std::string_view name) const noexcept {
+    for (std::size_t at = attrs.find(name); at != std::string_view::npos;
+         at = attrs.find(name, at + 1)) {
+      std::string_view rest = attrs.substr(at + name.size());
+      if (at == 0 || attrs[at - 1] != '"' || !rest.starts_with("\":")) continue;
+      rest.remove_prefix(2);
+      return rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+    }
+    return {};
+  }
+  std::int64_t time_until(std::int64_t moment) const noexcept {
+    if (moment == kNone) return kNone;
+    if (moment <= start_ns) return 0;
     std::int64_t duration = 0;
-    const bool overflow = __builtin_sub_overflow(end_ns, start_ns, &duration);
+    const bool overflow = __builtin_sub_overflow(moment, start_ns, &duration);
     return overflow ? std::numeric_limits<std::int64_t>::max() : duration;
   }
 };

@@ -72,6 +72,7 @@ enum SpanFlags : std::uint8_t {
   kOwnsSteps = 16,       // likewise for steps
   kHasGpu = 32,          // aux: event at the start below, event at the end above (0: none)
   kOwnsValidation = 64,  // as kOwnsEpochs, for validation
+  kIsFetch = 128,        // of a hook: how long it took is its attribute data_load_ns
 };
 
 // Is the place of a closed span in the tree known? Only its own process asks: for everybody else

@@ -107,7 +107,9 @@ class ProcessText {
   void scope_line(const OpenScope& scope, std::size_t depth) {
     out_.append(4 + 2 * depth, ' ');
     model::append_label(out_, scope.span);
-    const std::int64_t until = running() ? now_ns_ : process_.last_sign_ns;
+    const std::int64_t until = scope.span.seen_ns != model::kNone ? scope.span.seen_ns
+                               : running()                        ? now_ns_
+                                                                  : process_.last_sign_ns;
     out_ += fmt::format(" - open for {}",
                         long_duration(std::max<std::int64_t>(until - scope.span.start_ns, 0)));
     if (!scope.span.attrs.empty()) out_ += fmt::format(" {{{}}}", scope.span.attrs);

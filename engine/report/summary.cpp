@@ -33,6 +33,18 @@ std::string percent(double share) {
   return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100 * share);
 }
 
+// Of what has ended; a dash where nothing has.
+std::string of_closed(const SummaryNode& node, std::int64_t ns) {
+  return duration(node.count == 0 ? model::kNone : ns);
+}
+
+// 1 for 3.20s
+std::string open_so_far(const SummaryNode& node) {
+  if (node.open == 0) return {};
+  const std::string count = std::to_string(node.open);
+  return node.open_ns == 0 ? count : fmt::format("{} for {}", count, duration(node.open_ns));
+}
+
 struct Column {
   std::string_view title;
   std::string (*cell)(const SummaryNode&);
@@ -43,15 +55,14 @@ constexpr std::array kColumns = {
     Column{"total", [](const SummaryNode& n) { return duration(n.total_ns); }},
     Column{"of parent", [](const SummaryNode& n) { return percent(n.share_of_parent); }},
     Column{"self", [](const SummaryNode& n) { return percent(n.self_share); }},
-    Column{"mean", [](const SummaryNode& n) { return duration(n.mean_ns); }},
-    Column{"~p50", [](const SummaryNode& n) { return duration(n.p50_ns); }},
-    Column{"~p95", [](const SummaryNode& n) { return duration(n.p95_ns); }},
-    Column{"min", [](const SummaryNode& n) { return duration(n.min_ns); }},
-    Column{"max", [](const SummaryNode& n) { return duration(n.max_ns); }},
+    Column{"mean", [](const SummaryNode& n) { return of_closed(n, n.mean_ns); }},
+    Column{"~p50", [](const SummaryNode& n) { return of_closed(n, n.p50_ns); }},
+    Column{"~p95", [](const SummaryNode& n) { return of_closed(n, n.p95_ns); }},
+    Column{"min", [](const SummaryNode& n) { return of_closed(n, n.min_ns); }},
+    Column{"max", [](const SummaryNode& n) { return of_closed(n, n.max_ns); }},
 };
 constexpr Column kGpu = {"gpu", [](const SummaryNode& n) { return duration(n.gpu_ns); }};
-constexpr Column kOpen = {
-    "open", [](const SummaryNode& n) { return n.open == 0 ? "" : std::to_string(n.open); }};
+constexpr Column kOpen = {"open", open_so_far};
 
 template <typename Test>
 bool any_node(const std::vector<SummaryNode>& nodes, Test test) {
@@ -148,8 +159,41 @@ std::string dispatch_note(const Summary& summary) {
               "inside the span, as with jax.block_until_ready(), to measure it.");
 }
 
+// Steps on all ranks, wherever they stand: how many, and how many of them were skipped.
+void count_steps(const std::vector<SummaryNode>& nodes, std::string_view name, std::uint64_t& all,
+                 std::uint64_t& skipped) {
+  for (const SummaryNode& node : nodes) {
+    if (node.name == name) {
+      all += node.count + node.open;
+      skipped += node.skipped;
+    }
+    count_steps(node.children, name, all, skipped);
+  }
+}
+
+std::string skipped_note(const Summary& summary) {
+  std::string out;
+  for (const std::string_view name : {"step", "batch"}) {
+    std::uint64_t all = 0, skipped = 0;
+    for (const analysis::RankSummary& rank : summary.ranks)
+      count_steps(rank.roots, name, all, skipped);
+    if (skipped == 0) continue;
+    out += fmt::format("The scaler skipped {} of {} {}{}: their gradients were not finite.\n",
+                       skipped, all, name,
+                       all == 1          ? ""
+                       : name == "batch" ? "es"
+                                         : "s");
+  }
+  return out;
+}
+
+std::string open_note(const Summary& summary) {
+  if (!any_node(summary, [](const SummaryNode& n) { return n.open_ns != 0; })) return {};
+  return "Totals and shares count what is open with the time so far, the other figures do not.\n";
+}
+
 std::string notes(const Summary& summary) {
-  std::string out = dispatch_note(summary);
+  std::string out = dispatch_note(summary) + skipped_note(summary) + open_note(summary);
   for (const std::string& hint : summary.hints) append_hint(out, hint);
   if (summary.orphans != 0) {
     out += fmt::format(
@@ -195,6 +239,8 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
     };
     field("count", static_cast<std::int64_t>(node.count));
     field("open", static_cast<std::int64_t>(node.open));
+    field("open_ns", node.open_ns);
+    field("skipped", static_cast<std::int64_t>(node.skipped));
     field("total_ns", node.total_ns);
     field("self_ns", node.self_ns);
     field("mean_ns", node.mean_ns);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/model/line.h"
+#include "engine/report/times.h"
 
 namespace sonde::report {
 
@@ -184,6 +185,41 @@ std::string tensors_text(std::span<const TensorLine> lines, std::size_t left_out
         lines.size(), lines.size() + left_out);
   }
   return out;
+}
+
+std::string no_snapshots_line(const analysis::NoSnapshots& why) {
+  using Cause = analysis::NoSnapshots::Cause;
+  switch (why.cause) {
+    case Cause::kOff:
+      return "they were switched off, by profile(snapshots=\"off\") or CIRRON_SNAPSHOTS; leave "
+             "that "
+             "out to have them";
+    case Cause::kForeign:
+      return "the run does not say how they were set: it was recorded by the Cirron SDK, which "
+             "captures only what ci.watch() is given, or by an older Sonde";
+    case Cause::kSaid:
+      return clean(why.said);
+    case Cause::kGone:
+      return fmt::format(
+          "{} records were taken and none of them is here: they could not be written (the warnings "
+          "of the run say why), or their files were removed since",
+          why.taken);
+    case Cause::kNoEpochYet:
+      return "no epoch has begun yet; the first snapshot is taken at the end of an epoch";
+    case Cause::kFirstEpoch:
+      return fmt::format(
+          "the run is in its first epoch, for {} by now; the first snapshot is taken at its end",
+          long_duration(why.epoch_ns));
+    case Cause::kOnTheWay:
+      return "an epoch has ended, and nothing of it is written yet; look again in a second";
+    case Cause::kDiedEarly:
+      return "the process died before its first epoch had ended, which is when they are taken";
+    case Cause::kDied:
+      return "the process died before any of them was written";
+    case Cause::kUnknown:
+      break;
+  }
+  return "the run does not say why; its warnings may";
 }
 
 std::string tensors_csv_header() {

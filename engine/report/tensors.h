@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/analysis/no_snapshots.h"
 #include "engine/analysis/tensors.h"
 
 namespace sonde::report {
@@ -13,6 +14,9 @@ namespace sonde::report {
 // One line each, with the columns that have anything. `left_out`: lines of older epochs that are
 // not among them. "(no snapshots)" for none.
 std::string tensors_text(std::span<const analysis::TensorLine> lines, std::size_t left_out = 0);
+
+// Why there are none, and what to do about it. Two lines of the same are alike.
+std::string no_snapshots_line(const analysis::NoSnapshots& why);
 
 // Always the same columns, all digits; what is not known is empty.
 std::string tensors_csv_header();

@@ -43,7 +43,7 @@ class TreeJson {
     optional("index", span.index);
     optional("start_ns", span.start_ns);
     optional("end_ns", span.end_ns);
-    optional("wall_us", span.open() ? model::kNone : span.duration_ns() / 1000);
+    optional("wall_us", span.length_ns() == model::kNone ? model::kNone : span.length_ns() / 1000);
     optional("cpu_ns", span.cpu_ns);
     optional("gpu_ns", span.gpu_ns);
     optional("memory_peak_bytes", span.memory_peak_bytes);

@@ -85,6 +85,7 @@ bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
 void Drainer::append_open(model::Batch& batch) const {
   Journal& journal = Journal::instance();
   const record::Header& head = journal.header();
+  const std::size_t first = batch.spans.size();
   if (head.session.sequence != 0) {
     batch.spans.push_back(reader_.open_span(head.session,
                                             {head.session_text, record::kSessionTextBytes},
@@ -102,6 +103,8 @@ void Drainer::append_open(model::Batch& batch) const {
           reader_.open_span(copy.scope(), copy.text(), lane.thread_id, batch.arena));
     }
   }
+  const std::int64_t now = base::to_wall_ns(head.anchor, base::monotonic_ns());
+  for (std::size_t i = first; i < batch.spans.size(); ++i) batch.spans[i].seen_ns = now;
 }
 
 void Drainer::release_blocks() {

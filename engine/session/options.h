@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/session/lines.h"
 #include "engine/snapshot/blob.h"
 
 namespace sonde::session {
@@ -28,8 +29,8 @@ struct Options {
   bool on_demand = false;
 
   // Called on the draining thread, never with a lock of ours that a recording thread could want.
-  std::function<void(const std::vector<std::string>&)> on_lines;  // one line per closed span
-  std::function<void(std::string_view)> on_batch;                 // the batch as JSON
+  std::vector<LineOutlet> lines;                   // of closed spans
+  std::function<void(std::string_view)> on_batch;  // the batch as JSON
   // The process is told to end, and nothing is closed yet. On the drain thread; has to return soon.
   std::function<void()> on_termination;
 };

@@ -14,7 +14,6 @@
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
 #include "engine/session/exit_status.h"
-#include "engine/session/lines.h"
 #include "engine/session/signals.h"
 #include "engine/spool/encode.h"
 #include "engine/spool/journal.h"
@@ -42,7 +41,8 @@ thread_local bool t_draining = false;
 
 }  // namespace
 
-Session::Session(Shared& shared, Options options) : shared_(shared), options_(std::move(options)) {
+Session::Session(Shared& shared, Options options)
+    : shared_(shared), options_(std::move(options)), lines_(options_.lines) {
   if (options_.spool && !options_.output_dir.empty()) {
     directory_.emplace(options_.output_dir, options_.spool_max_bytes);
     outbox_.emplace(*directory_);
@@ -305,6 +305,7 @@ void Session::last_tick(std::uint64_t blob_patience_ns) {
   await_captures(std::min(blob_patience_ns, kStatisticsPatienceNs), blob_patience_ns);
   captures_.give_up();
   deliver_captures();
+  if (lines_.wanted()) lines_.end_pass(true);
   if (!outbox_ || outbox_->waiting() == 0) return;
   if (const std::uint64_t records = outbox_->drop_snapshots(); records != 0) {
     base::log_once(LogLevel::kWarning, "cirron.flush", "snapshots-lost",
@@ -365,6 +366,7 @@ void Session::drain_batches() {
     }
     if (more) grow_journal();  // under heavy recording there is no waiting for the next tick
   }
+  if (lines_.wanted()) lines_.end_pass(false);
 }
 
 // A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
@@ -412,7 +414,7 @@ void Session::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns
 void Session::deliver_captures() {
   for (const std::string& alarm : captures_.take_alarms()) {
     base::log_once(LogLevel::kWarning, "cirron.profiler", alarm, alarm);
-    if (options_.on_lines) options_.on_lines({alarm});
+    lines_.announce(alarm);
   }
   const bool encode = outbox_ || options_.on_batch;
   for (bool more = true; more;) {
@@ -442,8 +444,10 @@ bool Session::next_batch(Moved& moved) {
     return false;
   }
   earlier_.clear();
-  if (options_.on_lines) {
+  if (lines_.wanted()) {
     for (const model::Span& span : batch_.spans) shared_.memory.copy_open_marks(span.id, earlier_);
+    open_.clear();
+    shared_.drainer.append_open(open_);
   }
   shared_.memory.add(batch_);
   return more;
@@ -468,7 +472,7 @@ void Session::deliver(Moved moved) {
     commit(moved);
   }
   if (options_.on_batch) options_.on_batch(json_.view());
-  if (options_.on_lines && !batch_.spans.empty()) options_.on_lines(lines_of(batch_, earlier_));
+  if (lines_.wanted() && !batch_.spans.empty()) lines_.write(batch_, earlier_, open_);
 }
 
 void Session::note_end_file() {

@@ -17,6 +17,7 @@
 #include "engine/session/captures.h"
 #include "engine/session/drainer.h"
 #include "engine/session/engine.h"
+#include "engine/session/lines.h"
 #include "engine/session/memory.h"
 #include "engine/session/outbox.h"
 
@@ -102,6 +103,7 @@ class Session {
 
   Shared& shared_;
   Options options_;
+  Lines lines_;
   std::optional<spool::Directory> directory_;
   std::optional<Outbox> outbox_;
   std::optional<snapshot::BlobWriter> blobs_;
@@ -120,6 +122,7 @@ class Session {
   bool recovered_ = false;
   model::Batch batch_;
   model::Batch earlier_;  // marks of batch_'s spans that came in earlier batches, for the lines
+  model::Batch open_;     // scopes that were open when batch_ was drained, likewise
   base::JsonWriter json_;
   record::Losses lost_at_start_;
   bool all_written_ = true;

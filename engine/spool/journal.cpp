@@ -186,6 +186,23 @@ void settle_last_sign(JournalReport& out) {
     out.last_sign_ns = std::max(out.last_sign_ns, open.span.start_ns);
 }
 
+// By the clock of the session, which was anchored once: setting the system's changes no age. The
+// other clock counts from the start of a machine, so it says nothing about a process elsewhere.
+std::int64_t now_of(const Header& head) {
+  char host[sizeof head.host] = {};
+  ::gethostname(host, sizeof host - 1);
+  if (std::strncmp(host, head.host, sizeof host) != 0) return 0;
+  return base::to_wall_ns(head.anchor, base::monotonic_ns());
+}
+
+void settle_ages(const Header& head, JournalReport& out) {
+  out.seen_ns = out.alive ? std::max(out.last_sign_ns, now_of(head)) : out.last_sign_ns;
+  for (OpenScopeView& open : out.open) {
+    open.span.seen_ns = out.seen_ns;
+    open.span.left = !out.alive;
+  }
+}
+
 // Where reading has to begin. A batch that was announced and whose file is there is in the spool,
 // although the tails do not say so yet: its owner died, or is about to.
 class Starts {
@@ -270,10 +287,11 @@ base::Status inspect_journal(const std::string& path, JournalReport& out) {
     const bool calm = read_once(file.view(), out);
     own_text(file.view(), out.records);
     describe(file.view(), out);
+    settle_last_sign(out);
+    settle_ages(file.view().header(), out);
     if (calm) break;
   }
   sort_by_time(out.records);
-  settle_last_sign(out);
   return {};
 }
 

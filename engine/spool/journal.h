@@ -38,6 +38,8 @@ struct JournalReport {
   std::int64_t started_ns = 0;  // wall clock
   std::int64_t last_sign_ns =
       0;  // the latest thing known to have happened: a tick, a record, a scope
+  // Up to when what is open is known to have been so: now, or the last sign of life.
+  std::int64_t seen_ns = 0;
   std::uint64_t lost_records = 0;
   std::vector<OpenScopeView> open;  // by lane, outermost first; the session first of all
   model::Batch records;             // closed but not yet in the spool, by the time they ended

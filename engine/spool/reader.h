@@ -13,8 +13,8 @@ namespace sonde::spool {
 
 enum class Detail {
   kAll,
-  kTimings,  // only ids, names, times, pids and ranks of spans, and attributes that say how to read
-             // them: what a summary of gigabytes needs
+  kTimings,  // only ids, names, times, pids and ranks of spans, attributes of sessions, epochs and
+             // steps, and those that say how to read a span: what a summary of gigabytes needs
   kTensors,  // only snapshots, and what they say
 };
 

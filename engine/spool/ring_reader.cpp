@@ -130,12 +130,15 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
   span.thread_id = thread_id;
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;
-  const bool has_data_load = (record.flags & record::kHasDataLoad) != 0;
+  // A fetch says it of itself; the batch of ci.batches says it of the fetch before it.
+  const bool fetch = (record.flags & record::kIsFetch) != 0;
+  const bool has_data_load = fetch || (record.flags & record::kHasDataLoad) != 0;
   if ((record.attrs_length | record.static_attrs) != 0 || has_data_load ||
       record.closed_by != record::ClosedBy::kSelf) {
     span.attrs = join_attrs(out.arena, view_.name(record.static_attrs),
                             {text + record.name_length, record.attrs_length}, has_data_load,
-                            record.aux, record.closed_by);
+                            fetch ? static_cast<std::uint64_t>(span.duration_ns()) : record.aux,
+                            record.closed_by);
   }
   span.first_mark_id = static_cast<std::uint32_t>(out.mark_ids.size());
   span.mark_id_count = marks_.take(record.sequence, head.key, out.mark_ids);

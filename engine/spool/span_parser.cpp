@@ -28,6 +28,14 @@ constexpr Keys<kSpanKeys> kSpan({"id\"", "name\"", "parent_id\"", "index\"", "st
                                  "thread_id\"", "pid\"", "rank\"", "attrs\"", "mark_ids\""});
 constexpr std::size_t kShortestOfUse = std::string_view(R"({"timing":"dispatch"})").size();
 
+// Whose attributes are of interest also where only times are wanted: what the session says of the
+// run, that an epoch was cut short, that a step was skipped. A name that comes behind the
+// attributes is not known yet.
+bool tells_more(std::string_view name) {
+  return name.data() == nullptr || name == "epoch" || name == "step" || name == "batch" ||
+         name == model::kSessionName;
+}
+
 }  // namespace
 
 void SpanParser::parse(ondemand::array list) {
@@ -84,8 +92,7 @@ void SpanParser::set(std::size_t key, ondemand::value& value, model::Span& span)
 
 // Timings without what says how to read them would mislead.
 void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Span& span) {
-  // Which run a process is of stands in the attributes of its session.
-  if (detail_ == Detail::kAll || span.name == model::kSessionName) {
+  if (detail_ == Detail::kAll || tells_more(span.name)) {
     span.attrs = members_of(value, out_.arena);
     return;
   }

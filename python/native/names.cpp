@@ -5,7 +5,17 @@
 namespace sonde::native {
 
 void warn_user(const char* text) noexcept {
+  // Not inside of a function of ours: the warning names the line of the program it comes from.
+  const Ref terminal(PyImport_ImportModule("sonde.terminal"));
+  PyObject* stream = PySys_GetObject("stderr");  // borrowed
+  const Ref hidden(terminal && stream != nullptr
+                       ? PyObject_CallMethod(terminal.get(), "hide", "O", stream)
+                       : nullptr);
+  if (!hidden) PyErr_Clear();
   if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) PyErr_Clear();
+  if (!hidden) return;
+  const Ref shown(PyObject_CallMethod(terminal.get(), "show", "O", hidden.get()));
+  if (!shown) PyErr_Clear();
 }
 
 namespace detail {

@@ -222,7 +222,7 @@ PyObject* refuse_enter() {
   if (!t_depth_warned) {
     t_depth_warned = true;
     warn_user(
-        "more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not recorded; is "
+        "[cirron] more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not recorded; is "
         "a scope never closed?");
   }
   Py_RETURN_NONE;

@@ -112,10 +112,22 @@ void call_batch(PyObject* callable, std::string_view json) {
   });
 }
 
+// (level, glob or None, callable)
+session::LineOutlet line_outlet(nb::handle outlet) {
+  const auto level = nb::cast<std::string>(outlet[0]);
+  session::LineOutlet made;
+  made.filter.level = model::level_called(level).value_or(model::Level::kStep);
+  made.filter.name = nb::cast<std::optional<std::string>>(outlet[1]).value_or("");
+  made.write = [callable = share(nb::borrow(outlet[2]))](const std::vector<std::string>& lines) {
+    call_lines(callable.get(), lines);
+  };
+  return made;
+}
+
 void start(std::optional<std::string> output_dir, bool spool, double flush_interval,
            std::uint64_t spool_max_bytes, std::uint32_t trace_max_spans, std::int32_t rank,
            std::int32_t local_rank, std::int32_t world_size, bool on_demand, nb::dict attrs,
-           nb::object on_lines, nb::object on_batch) {
+           nb::list lines, nb::object on_batch) {
   session::Options options;
   options.output_dir = output_dir.value_or("");
   options.spool = spool;
@@ -129,12 +141,7 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
   base::JsonWriter members;
   encode_members(members, attrs.ptr());
   options.attrs = members.str();
-  if (!on_lines.is_none()) {
-    options.on_lines = [callable =
-                            share(std::move(on_lines))](const std::vector<std::string>& lines) {
-      call_lines(callable.get(), lines);
-    };
-  }
+  for (const nb::handle outlet : lines) options.lines.push_back(line_outlet(outlet));
   if (!on_batch.is_none()) {
     options.on_batch = [callable = share(std::move(on_batch))](std::string_view json) {
       call_batch(callable.get(), json);
@@ -272,7 +279,7 @@ void add_session(nb::module_& module) {
   module.def("start", &start, nb::kw_only(), nb::arg("output_dir").none(), nb::arg("spool"),
              nb::arg("flush_interval"), nb::arg("spool_max_bytes"), nb::arg("trace_max_spans"),
              nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("on_demand"),
-             nb::arg("attrs"), nb::arg("on_lines").none(), nb::arg("on_batch").none(),
+             nb::arg("attrs"), nb::arg("lines"), nb::arg("on_batch").none(),
              "Open the session and start the drain thread, now or when something is recorded.");
   module.def(
       "slept_at_fork", [] { return session::Engine::instance().slept_at_fork(); },

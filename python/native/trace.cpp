@@ -49,7 +49,7 @@ std::shared_ptr<model::Batch> read(const Name& name, const Last& last, bool with
 }
 
 std::int64_t wall_us(const model::Span& span) {
-  return span.open() ? kNone : std::max<std::int64_t>(0, (span.end_ns - span.start_ns) / 1000);
+  return span.length_ns() == kNone ? kNone : span.length_ns() / 1000;
 }
 
 PyObject* text(std::string_view utf8) {

@@ -116,15 +116,16 @@ def start(
     world_size: int,
     on_demand: bool,
     attrs: dict[str, object],
-    on_lines: Callable[[list[str]], None] | None,
+    lines: list[tuple[str, str | None, Callable[[list[str]], None]]],
     on_batch: Callable[[str], None] | None,
 ) -> None:
     """Opens the session and its root scope ``cirron.session``, and starts the drain thread.
 
     ``output_dir`` is absolute, or None: nothing on disk. ``on_demand``: thread and files come
-    when something is recorded, and never if nothing is. ``on_lines`` gets the live lines of a
-    drained batch, ``on_batch`` the batch as JSON; both run on the drain thread with the GIL held,
-    and what they raise is logged once.
+    when something is recorded, and never if nothing is. ``lines``: who gets the live lines of
+    drained spans, each with a level (``"epoch"``, ``"step"``, ``"all"``) and a glob for names.
+    ``on_batch`` gets the batch as JSON. They run on the drain thread with the GIL held, and what
+    they raise is logged once.
     """
 
 def slept_at_fork() -> bool:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OUTPUTS = ("spool", "log", "stdout", "none")
+LINE_OUTPUTS = ("log", "stdout")
+LEVELS = ("epoch", "step", "all")
 
 # The longest interval handed to the engine: anything above is "only when asked".
 MAX_FLUSH_INTERVAL = 365 * 86400.0
@@ -28,19 +30,43 @@ def check_output(output: object) -> tuple[str, ...]:
         raise TypeError(
             f"output must be a string or a list of strings, not {type(output).__name__}"
         ) from None
-    sinks: list[str] = []
-    for name in items:
-        if not isinstance(name, str):
+    sinks: dict[str, str] = {}
+    for given in items:
+        if not isinstance(given, str):
             raise ValueError(
-                f"output entries must be strings, got {name!r}; use {_choices(OUTPUTS)}"
+                f"output entries must be strings, got {given!r}; use {_choices(OUTPUTS)}"
             )
-        if name not in OUTPUTS:
-            raise ValueError(f"output {name!r} is not valid; use {_choices(OUTPUTS)}")
+        name = split_output(given)[0]
         if name == "none":
             return ()
-        if name not in sinks:
-            sinks.append(name)
-    return tuple(sinks)
+        if sinks.setdefault(name, given) != given:
+            raise ValueError(f"output has {name!r} twice: {sinks[name]!r} and {given!r}; keep one")
+    return tuple(sinks.values())
+
+
+def split_output(given: str) -> tuple[str, str, str | None]:
+    """Sink, level of its lines, glob for their names.
+
+    ``"stdout"``, ``"stdout:epoch"``, ``"stdout:name=val*"``, ``"stdout:all,name=forward"``. Who
+    asks for a name sees it on every level.
+    """
+    name, colon, rest = given.partition(":")
+    if name not in OUTPUTS:
+        raise ValueError(f"output {given!r} is not valid; use {_choices(OUTPUTS)}")
+    if not colon:
+        return name, "step", None
+    if not rest.startswith("name="):
+        level, comma, rest = rest.partition(",")
+    else:
+        level, comma = "all", ","
+    glob = rest.removeprefix("name=")
+    understood = level in LEVELS and (bool(glob) and glob != rest if comma else True)
+    if name not in LINE_OUTPUTS or not understood:
+        raise ValueError(
+            f"output {given!r} is not valid; behind 'stdout:' or 'log:' write a level, "
+            f"{_choices(LEVELS)}, or name=GLOB, or both: 'stdout:all,name=forward'"
+        )
+    return name, level, glob if comma else None
 
 
 def check_snapshots(mode: object) -> str:

@@ -6,11 +6,14 @@ The engine calls these on its drain thread; what they raise is logged once and g
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
+
+from sonde import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TextIO
+    from typing import Any, TextIO
 
     LineOutlet = Callable[[list[str]], None]
 
@@ -23,36 +26,24 @@ def log_lines(lines: list[str]) -> None:
 
     logger = logging.getLogger("cirron.trace")
     if logger.isEnabledFor(logging.INFO):
-        for line in lines:
-            logger.info("%s", line)
+
+        def log() -> None:
+            for line in lines:
+                logger.info("%s", line)
+
+        terminal.aside(sys.stderr, log)
 
 
 def print_lines(lines: list[str]) -> None:
     """One line per closed span on the standard output of this moment, one write per batch."""
     stream = sys.stdout
     if stream is not None:
-        write_whole(stream, "\n".join(lines) + "\n", getattr(stream, "encoding", None) or "utf-8")
+        text = "\n".join(lines) + "\n"
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        terminal.aside(stream, lambda: write_whole(stream, text, encoding))
 
 
 LINE_OUTLETS: dict[str, LineOutlet] = {"log": log_lines, "stdout": print_lines}
-
-
-def join_outlets(outlets: list[LineOutlet]) -> LineOutlet | None:
-    """All of them as one; a failing one does not keep the lines from the others."""
-    if len(outlets) < 2:
-        return outlets[0] if outlets else None
-
-    def write(lines: list[str]) -> None:
-        failure: Exception | None = None
-        for outlet in outlets:
-            try:
-                outlet(lines)
-            except Exception as error:
-                failure = error
-        if failure is not None:
-            raise failure
-
-    return write
 
 
 def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], None]:
@@ -76,12 +67,21 @@ def write_whole(stream: TextIO, text: str, encoding: str) -> None:
     """Writes lines that no print() of another thread can break in two.
 
     The text layer of a stream hands on half lines when much is written at once, so this goes below
-    it where there is a below. A character the encoding lacks costs itself, not the batch.
+    it where there is a below, and nobody else's: what stands in for a stream, or for its write(),
+    wants to see what is written. A character the encoding lacks costs itself, not the batch.
     """
-    buffer = getattr(stream, "buffer", None)
-    if buffer is None:
+    if not _is_plain(stream):
         stream.write(text)
     else:
         stream.flush()
-        buffer.write(text.encode(encoding, "backslashreplace"))
+        stream.buffer.write(text.encode(encoding, "backslashreplace"))
     stream.flush()
+
+
+def _is_plain(stream: object) -> bool:
+    kind: Any = type(stream)
+    return (
+        isinstance(stream, TextIOWrapper)
+        and kind.write is TextIOWrapper.write
+        and "write" not in vars(stream)
+    )

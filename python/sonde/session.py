@@ -152,8 +152,10 @@ class Profiler:
             local_rank=ranks.local_rank or 0,
             world_size=1 if ranks.world_size is None else ranks.world_size,
             on_demand=member.child,
-            attrs=_root_attributes(frameworks, ranks, self._platform) | member.attributes(),
-            on_lines=_line_outlet(request.sinks),
+            attrs=_root_attributes(frameworks, ranks, self._platform)
+            | member.attributes()
+            | {"snapshots": request.snapshots},
+            lines=_line_outlets(request.sinks),
             on_batch=on_batch,
         )
         snapshots.start(
@@ -283,12 +285,17 @@ def _choose_transport(
     return "FileOnlyTransport", None
 
 
-def _line_outlet(sinks: tuple[str, ...]) -> Callable[[list[str]], None] | None:
+def _line_outlets(
+    sinks: tuple[str, ...],
+) -> list[tuple[str, str | None, Callable[[list[str]], None]]]:
     if all(sink in ("spool", "none") for sink in sinks):
-        return None
-    from sonde.outlets import LINE_OUTLETS, join_outlets
+        return []
+    from sonde.outlets import LINE_OUTLETS
 
-    return join_outlets([LINE_OUTLETS[sink] for sink in sinks if sink in LINE_OUTLETS])
+    split = map(options.split_output, sinks)
+    return [
+        (level, glob, LINE_OUTLETS[name]) for name, level, glob in split if name in LINE_OUTLETS
+    ]
 
 
 def _root_attributes(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -327,10 +328,9 @@ def test_trace_of_a_running_process_shows_what_is_open(tmp_path):
     with RunningPython(CHILD, tmp_path, 3600) as run:
         run.wait_for()
         lines = [line.split(" {")[0] for line in sonde("trace", tmp_path).stdout.splitlines()]
-        assert lines[0] == "cirron.session - open"
-        assert "  epoch[1] - open" in lines
-        assert "    forward - open" in lines
-        assert "  loader - open" in lines
+        assert re.fullmatch(r"cirron\.session - running, \S+s", lines[0])
+        running = [line.split(" - running, ")[0] for line in lines if " - running, " in line]
+        assert sorted(running) == ["    forward", "  epoch[1]", "  loader", "cirron.session"]
         assert sum(line.startswith("    batch[") for line in lines) == 6
         summary = sonde("trace", tmp_path, "--summary").stdout
         assert "open" in summary.splitlines()[0]
@@ -507,7 +507,7 @@ def extra_scopes(run, count):
 def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
     with RunningPython(CHILD, tmp_path, interval) as run:
         run.wait_for()
-        with tail_of(tmp_path) as tail:
+        with tail_of(tmp_path, "--level", "all") as tail:
             extra_scopes(run, 5)
             run.finish()
             output, errors = tail.communicate(timeout=30)
@@ -519,17 +519,18 @@ def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
     assert len(forward) == 1 and "{depth=7}" in forward[0]
     assert sum(line.startswith("[cirron] batch[0] - ") for line in lines) == 2
     assert sum(line.startswith("[cirron] cirron.session - ") for line in lines) == 1
-    assert lines[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
+    assert lines[-1] == f"[cirron] pid {run.pid} (rank 0) ended"
 
 
 def test_tail_of_a_run_that_ended_but_could_not_write(tmp_path):
     with RunningPython(WITHOUT_SPOOL, tmp_path) as run:
         run.wait_for()
         with tail_of(tmp_path) as tail:
+            assert "has been running for" in tail.stdout.readline()
             assert tail.stdout.readline().startswith("[cirron] work - ")
             run.finish()
             output, _ = tail.communicate(timeout=30)
-    assert output.splitlines()[-1] == f"[sonde] pid {run.pid} (rank 0) ended"
+    assert output.splitlines()[-1] == f"[cirron] pid {run.pid} (rank 0) ended"
 
 
 def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):
@@ -537,7 +538,8 @@ def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):
         run.wait_for()
         extra_scopes(run, 3)
         time.sleep(0.3)
-        with tail_of(tmp_path, "-n", "2") as tail:
+        with tail_of(tmp_path, "-n", "2", "--name", "extra") as tail:
+            assert "has been running for" in tail.stdout.readline()
             assert [tail.stdout.readline()[:16] for _ in range(2)] == ["[cirron] extra -"] * 2
             run.finish()
             assert "extra" not in tail.communicate(timeout=30)[0]
@@ -550,15 +552,15 @@ def test_tail_names_ranks_where_there_are_several(tmp_path):
     ):
         first.wait_for()
         second.wait_for()
-        with tail_of(tmp_path) as tail:
+        with tail_of(tmp_path, "--name", "ex*") as tail:
             extra_scopes(first, 1)
             extra_scopes(second, 1)
             first.finish()
             second.finish()
             lines = tail.communicate(timeout=30)[0].splitlines()
     for rank, run in enumerate((first, second)):
-        assert sum(line.startswith(f"rank {rank} [cirron] extra - ") for line in lines) == 1
-        assert f"[sonde] pid {run.pid} (rank {rank}) ended" in lines
+        assert sum(line.startswith(f"[cirron] rank {rank} extra - ") for line in lines) == 1
+        assert f"[cirron] pid {run.pid} (rank {rank}) ended" in lines
 
 
 def test_tail_says_that_a_process_died_and_what_to_do(tmp_path):

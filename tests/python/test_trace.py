@@ -4,6 +4,7 @@ import builtins
 import json
 import re
 import threading
+import time
 
 import cirron as ci
 import pytest
@@ -52,7 +53,7 @@ def test_tree_text(memory, capsys):
         "    batch[2] - T {loss=0.3333}",
         "      augment - T",
     ]
-    assert shape[:8] == ["cirron.session - open", *epoch]
+    assert shape[:8] == ["cirron.session - running, T", *epoch]
     assert len(shape) == 15
 
 
@@ -89,10 +90,26 @@ def test_open_spans_are_shown_as_open(memory, capsys):
             ci.mark("m", 1)
             ci.trace()
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "cirron.session - open"
-    assert lines[1] == "  outer - open"
+    assert re.fullmatch(rf"cirron\.session - running, {DURATION}", lines[0])
+    assert re.fullmatch(rf"  outer - running, {DURATION}", lines[1])
     assert re.fullmatch(rf"    done - {DURATION}", lines[2])
-    assert lines[3] == "    inner[4] - open {m=1}"
+    assert re.fullmatch(rf"    inner\[4\] - running, {DURATION} {{m=1}}", lines[3])
+
+
+def test_open_spans_say_how_long_they_have_been_open(memory):
+    import pyarrow
+
+    with ci.scope("outer"):
+        time.sleep(0.02)
+        (session,) = ci.trace(format="dict")["roots"]
+        rows = pyarrow.table(ci.trace(format="arrow")).to_pylist()
+        frame = ci.trace(format="df")
+    (outer,) = session["children"]
+    assert outer["end_ns"] is None and outer["wall_us"] >= 20_000
+    assert session["wall_us"] >= outer["wall_us"]
+    (row,) = [row for row in rows if row["name"] == "outer"]
+    assert row["end_ns"] is None and row["wall_us"] >= outer["wall_us"]
+    assert frame[frame["name"] == "outer"]["wall_us"].iloc[0] >= row["wall_us"]
 
 
 def test_open_spans_of_other_threads_are_shown(memory):

@@ -39,12 +39,13 @@ _looked_in: list[str] = []
 class Hook:
     """One framework's hook: waiting for the import, in place, or taken away."""
 
-    __slots__ = ("__dict__", "_options", "_patches", "_watched", "name")
+    __slots__ = ("__dict__", "_options", "_patches", "_watched", "name", "problem")
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self.name = name
         self._options = options
         self._patches = Patches()
+        self.problem = ""  # why it is off
         self._watched: list[tuple[str, Callable[[], None]]] = []
         for module in KNOWN[name][1]:
             self._arm(module)
@@ -100,6 +101,7 @@ class Hook:
             )
         except Exception as error:
             self._patches.undo()
+            self.problem = f"{type(error).__name__}: {error}"
             log.warn(
                 f"cirron.hooks.{self.name}",
                 f"the {self.name} hook is off, this version of it is not understood "

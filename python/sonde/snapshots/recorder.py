@@ -6,6 +6,7 @@ import sys
 from time import monotonic_ns
 
 from sonde import _core, log
+from sonde.snapshots import why
 from sonde.snapshots.epoch import Epoch, Gone, Taken
 from sonde.snapshots.farewell import Farewells
 from sonde.snapshots.models import Models, has_offloaded, refer, tensors_of, unwrapped
@@ -43,6 +44,7 @@ class Recorder:
         "_open",
         "_parents",
         "_rate",
+        "_records",
         "_run",
         "_said",
         "_submitted",
@@ -60,6 +62,7 @@ class Recorder:
         self._run = run
         self._failed = False
         self._submitted = False  # has an epoch had its snapshot?
+        self._records = 0
         self._why = NO_EPOCH  # if it has not
         self._said = False
         self._trains = False  # has a model had gradients?
@@ -118,19 +121,24 @@ class Recorder:
         self._open.clear()
         self._farewells.clear()
         self._say_why()
+        if self._records:
+            why.count(self._records)
 
     def reason(self) -> str | None:
         """Why there are no snapshots so far; None: there are."""
         return None if self._submitted else self._why
 
     def _say_why(self) -> None:
-        if self._said or (reason := self.reason()) is None or self._failed:
+        if (reason := self.reason()) is None:
+            return
+        sentence = why.tell(reason)
+        if self._said or self._failed:
             return
         if reason is NO_EPOCH and not self._trains:
             return
         self._said = True
         say = log.warn if self._trains else log.info
-        say("cirron.profiler", f"no snapshots: {reason}")
+        say("cirron.profiler", f"no snapshots: {sentence}")
 
     def _safely(self, work: Any, *args: Any) -> None:
         """Training goes on, whatever happens in here."""
@@ -141,6 +149,7 @@ class Recorder:
         except Exception as error:
             self._failed = True
             self._why = f"taking one failed ({type(error).__name__}: {error})"
+            self._say_why()
             self._open.clear()
             log.warn(
                 LOGGER,
@@ -192,6 +201,7 @@ class Recorder:
         _core.submit(kept, sequence, index, step, self._mode, more)
         _core.submit(gradients, sequence, index, step, self._mode, False)
         self._submitted = True
+        self._records += sum(len(captured) for captured, _ in kept + gradients)
 
     def _gradients(
         self,
@@ -341,6 +351,8 @@ class Recorder:
             return "the model has no tensors"
         if self.models.has_left_out():
             return "the model raises when it is asked for its tensors"
+        if _core.seen_models():
+            return "no optimizer has stepped and no model has had gradients; call ci.watch(model)"
         return "no model is known; call ci.watch(model)"
 
     def _epoch(self, sequence: int, index: int | None) -> Epoch:

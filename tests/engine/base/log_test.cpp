@@ -45,7 +45,7 @@ TEST_F(Log, WithoutAHandlerItGoesToStandardError) {
   set_log_handler(nullptr);
   testing::internal::CaptureStderr();
   log_once(LogLevel::kWarning, "a", "k", "no space left; free some");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[sonde] no space left; free some\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[cirron] no space left; free some\n");
 }
 
 }  // namespace

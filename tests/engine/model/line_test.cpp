@@ -78,6 +78,20 @@ TEST(Line, TheWholeLine) {
   EXPECT_EQ(out, "[cirron] epoch[0] - 142us {epoch_loss=0.5234, x=1.0000}");
 }
 
+TEST(Line, OpenSaysHowLongWhereThatIsKnown) {
+  Span span;
+  span.name = "epoch";
+  span.start_ns = 1'000'000'000;
+  span.seen_ns = 4'200'000'000;
+  std::string line;
+  append_line(line, span, {});
+  EXPECT_EQ(line, "epoch - running, 3.20s");
+  span.left = true;
+  line.clear();
+  append_line(line, span, {});
+  EXPECT_EQ(line, "epoch - left open, 3.20s");
+}
+
 TEST(Line, OpenWithoutIndexOrMarks) {
   Span span;
   span.name = "forward";

@@ -38,7 +38,38 @@ TEST(SummaryText, RanksAreGroupsAndExtraColumnsComeWhenNeeded) {
       "rank 0\n"
       "  a         1    1us     100.0%  100.0%   1us   1us   1us  1us  1us  500ns\n"
       "rank 1\n"
-      "  a\xC3\xA4        0    0us       0.0%    0.0%   0us   0us   0us  0us  0us      -     1\n");
+      "  a\xC3\xA4        0    0us       0.0%    0.0%     -     -     -    -    -      -     1\n");
+}
+
+TEST(SummaryText, WhatIsOpenCountsWithTheTimeSoFar) {
+  std::vector<model::Span> spans = {span(3, 2, "step", 0, 1000), span(4, 2, "step", 1000, 2000),
+                                    span(5, 2, "step", 2000, model::kNone),
+                                    span(2, 1, "epoch", 0, model::kNone),
+                                    span(1, 0, "session", 0, model::kNone)};
+  for (model::Span& each : spans) {
+    if (each.open()) each.seen_ns = 4'000'000;
+  }
+  EXPECT_EQ(summary_text(summary_of(spans)),
+            "name      count  total  of parent    self   mean   ~p50   ~p95    min    max"
+            "         open\n"
+            "session       0  4.0ms     100.0%    0.0%      -      -      -      -      -"
+            "  1 for 4.0ms\n"
+            "  epoch       0  4.0ms     100.0%    0.0%      -      -      -      -      -"
+            "  1 for 4.0ms\n"
+            "    step      2  4.0ms     100.0%  100.0%  1.0ms  1.0ms  1.0ms  1.0ms  1.0ms"
+            "  1 for 2.0ms\n"
+            "Totals and shares count what is open with the time so far, the other figures do "
+            "not.\n");
+}
+
+TEST(SummaryText, SaysHowManyStepsAScalerSkipped) {
+  std::vector<model::Span> spans = {span(2, 1, "step", 0, 1), span(3, 1, "step", 1, 2),
+                                    span(4, 1, "step", 2, 3), span(1, 0, "epoch", 0, 3)};
+  EXPECT_EQ(summary_text(summary_of(spans)).find("skipped"), std::string::npos);
+  spans[1].attrs = R"("a":1,"skipped":true)";
+  spans[2].attrs = R"("skipped":false)";
+  EXPECT_NE(summary_text(summary_of(spans)).find("The scaler skipped 1 of 3 steps: "),
+            std::string::npos);
 }
 
 TEST(SummaryText, TimesThatAreOnlyTheHostsAreSaid) {
@@ -79,7 +110,7 @@ TEST(SummaryText, SaysWhatItLeavesOut) {
 TEST(SummaryJson, Nodes) {
   EXPECT_EQ(
       summary_json(summary_of({span(1, 0, "a\"", 0, 1)})),
-      R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,)"
+      R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,"open_ns":0,"skipped":0,)"
       R"("total_ns":1000,"self_ns":1000,"mean_ns":1000,"p50_ns":1000,"p95_ns":1000,"min_ns":1000,"max_ns":1000,)"
       R"("gpu_ns":null,"share_of_parent":1.0,"children":[]}]}]})"
       "\n");

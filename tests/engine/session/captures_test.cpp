@@ -484,9 +484,9 @@ TEST(FirstNonFinite, IsSaidOnceAndMarked) {
     LogLines log;
     std::vector<std::string> lines;
     Options options = slow_flush(dir.path());
-    options.on_lines = [&](const std::vector<std::string>& some) {
-      lines.insert(lines.end(), some.begin(), some.end());
-    };
+    options.lines.push_back({{}, [&](const std::vector<std::string>& some) {
+                               lines.insert(lines.end(), some.begin(), some.end());
+                             }});
     engine().start(options);
     const record::ScopeHandle epoch =
         testing::open("epoch", {.index = 7, .flags = record::kHasIndex});

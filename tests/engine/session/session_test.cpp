@@ -144,9 +144,9 @@ TEST(Session, SinksGetLinesAndBatches) {
     std::vector<std::string> lines, batches;
     Options options;
     options.handle_signals = false;
-    options.on_lines = [&](const std::vector<std::string>& some) {
-      lines.insert(lines.end(), some.begin(), some.end());
-    };
+    options.lines.push_back({{}, [&](const std::vector<std::string>& some) {
+                               lines.insert(lines.end(), some.begin(), some.end());
+                             }});
     options.on_batch = [&](std::string_view json) { batches.emplace_back(json); };
     engine().start(options);
     const record::ScopeHandle epoch =
