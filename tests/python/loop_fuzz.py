@@ -9,6 +9,7 @@ takes only programs of these parts, `--program "Program(...)"` runs one again, a
 
 import argparse
 import gc
+import logging
 import sys
 import tempfile
 import time
@@ -131,7 +132,7 @@ def fuzz(examples, seed, until=None, counts=None, parts=()):
                 failed = True
                 raise
 
-    with frozen_heap():
+    with frozen_heap(), quiet():
         each()
     return counts["programs"]
 
@@ -145,6 +146,16 @@ def frozen_heap():
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def quiet():
+    """What the profiler has to say of each program is not what is looked for."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def replay(text):

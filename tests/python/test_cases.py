@@ -217,7 +217,6 @@ def test_overfit_one_batch(tmp_path):
     check_ordinary(run, [1000, 1000])
     check_parts(run, forward=1)
     assert count(run.session, "data_load") == 1
-    assert sum(count(epoch, "data_load") for epoch in run.epochs()) == 0
 
 
 def test_sgd_by_hand(tmp_path):
