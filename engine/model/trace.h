@@ -45,12 +45,15 @@ struct Span {
   std::string_view closed_by() const noexcept { return text_attr(kClosedByAttr); }
   // An attribute that is plain text, as it stands there; "" if there is none.
   std::string_view text_attr(std::string_view name) const noexcept {
-    const std::size_t key = attrs.find(name);
-    if (key == std::string_view::npos) return {};
-    std::string_view value = attrs.substr(key + name.size());
-    if (!value.starts_with("\":\"")) return {};
-    value.remove_prefix(3);
-    return value.substr(0, value.find('"'));
+    // Not the first place it stands at: that may be the text of another attribute.
+    for (std::size_t key = attrs.find(name); key != std::string_view::npos;
+         key = attrs.find(name, key + 1)) {
+      std::string_view value = attrs.substr(key + name.size());
+      if (key == 0 || attrs[key - 1] != '"' || !value.starts_with("\":\"")) continue;
+      value.remove_prefix(3);
+      return value.substr(0, value.find('"'));
+    }
+    return {};
   }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept {

@@ -200,7 +200,7 @@ void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
     if (!all.empty()) all += ',';
     all += members;
     // One store: a process killed at this moment has them or not.
-    if (const std::uint32_t id = intern(all))
+    if (const std::uint32_t id = intern_rare(all))
       __atomic_store_n(&scope.static_attrs, id, __ATOMIC_RELEASE);
   }
 } catch (...) {  // no memory

@@ -171,7 +171,7 @@ inline bool is_innermost(const ScopeHandle& handle) noexcept {
 
 // For the owner of the stack. The scopes that are open on it from `slot` upwards have these
 // attributes from now on: JSON members, of which `name` is the first. One that has an attribute of
-// that name keeps its own. The text is interned: for what happens rarely.
+// that name keeps its own. The text is interned (intern_rare): for what happens rarely.
 void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
                std::string_view members) noexcept;
 
