@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from operator import index
 
-from sonde import _core
+from sonde import _core, facts
 from sonde.errors import MissingPackageError
 
 TYPE_CHECKING = False
@@ -54,6 +54,7 @@ def trace(format: str, name: str | None, last: int | None) -> Any:
         raise TypeError(f"trace() name must be a str or None, not {type(name).__name__}")
     if last is not None:
         last = index(last)
+    facts.refresh()
     if format == "tree":
         text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
         if in_notebook():

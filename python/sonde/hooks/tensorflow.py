@@ -25,7 +25,7 @@ from numbers import Real
 from threading import local
 from weakref import ref
 
-from sonde import _core, log, snapshots
+from sonde import _core, facts, log, snapshots
 from sonde.hooks.patches import Patches
 
 TYPE_CHECKING = False
@@ -106,7 +106,9 @@ class _State:
 
     def __init__(self, keras: ModuleType, patches: Patches) -> None:
         self.callback_class = _callback_class(keras)
-        self.optimizers = _Optimizers(keras) if keras.backend.backend() == "torch" else None
+        backend = keras.backend.backend()
+        self.optimizers = _Optimizers(keras) if backend == "torch" else None
+        self.frameworks = (backend,) if backend == "tensorflow" else (backend, "keras")
         self._patches = patches
         self._failed = False
         self._local = local()
@@ -148,9 +150,13 @@ class _State:
                 if not self.active:
                     return original(model, *args, **kwargs)
                 run = kind(self)
+                since = _core.opened_next()
                 self.safely(run.begin, model, kwargs.get("callbacks"))
                 try:
                     return original(model, *args, **kwargs)
+                except BaseException as error:
+                    _core.exception_passes(error, since)
+                    raise
                 finally:
                     self.safely(run.end)
 
@@ -204,6 +210,8 @@ class _Run:
         self.scope: _core.scope | None = None
 
     def begin(self, model: Any, callbacks: object) -> None:
+        for framework in self.state.frameworks:
+            facts.use(framework)
         self.state.runs().append(self)
         _core.announced_begins()
 

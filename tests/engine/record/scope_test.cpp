@@ -324,8 +324,8 @@ TEST_F(Scope, AttributesCanBeAddedToWhatIsOpen) {
   const ScopeHandle a = testing::open("a"), b = testing::open("b", {.attrs = R"("k":1)"}),
                     c = testing::open("c", {.static_attrs = fixed}),
                     d = testing::open("d", {.attrs = R"("e":"own")"});
-  add_attrs(*a.stack, b.slot, "e", R"("e":"x","m":2)");
-  add_attrs(*a.stack, a.slot, "e", R"("e":"y")");
+  add_attrs(*a.stack, b.sequence, "e", R"("e":"x","m":2)");
+  add_attrs(*a.stack, 0, "e", R"("e":"y")");
   testing::close(d);
   testing::close(c);
   testing::close(b);
