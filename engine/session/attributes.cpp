@@ -44,11 +44,11 @@ void Attributes::store() noexcept try {
 // An interned text is in the journal before its number is. There are few of them in a session.
 void Attributes::store_locked() {
   std::vector<Member> kept = all_;
-  std::uint32_t id = record::intern_rare(joined(kept));
+  std::uint32_t id = record::intern(joined(kept));
   while (id == 0 && !kept.empty()) {
     kept.erase(std::ranges::max_element(kept, {},
                                         [](const Member& member) { return member.second.size(); }));
-    id = record::intern_rare(joined(kept));
+    id = record::intern(joined(kept));
   }
   __atomic_store_n(&record::Journal::instance().header().session.static_attrs, id,
                    __ATOMIC_RELEASE);

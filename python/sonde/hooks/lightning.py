@@ -160,7 +160,7 @@ class _Events:
     def __init__(self) -> None:
         self.has_failed = False
         self.leads = False  # inside of fit
-        self.since = 0  # spans of it
+        self.since = 0  # what it opens comes after that
         self.in_epoch = False
         self.epoch: _core.scope | None = None  # None also while somebody else's is open
         self.in_step = False
