@@ -15,6 +15,7 @@
 #include "engine/cli/locate.h"
 #include "engine/cli/output.h"
 #include "engine/cli/process_state.h"
+#include "engine/model/ending.h"
 #include "engine/report/autopsy.h"
 #include "engine/spool/journal.h"
 #include "engine/spool/reader.h"
@@ -52,6 +53,7 @@ class Examination {
   void read_spool();
   void add_from_spool(const model::Batch& batch);
   void add_recovered(const model::Batch& batch);
+  void add_ended(const model::Batch& batch);
   void recover();
 
   const Place& place_;
@@ -73,11 +75,7 @@ void Examination::examine(const std::string& path) {
   }
 }
 
-bool is_death(const model::Span& span) {
-  const std::size_t key = span.attrs.find(model::kClosedByAttr);
-  return key != std::string_view::npos &&
-         span.attrs.find("\"death\"", key) != std::string_view::npos;
-}
+bool is_death(const model::Span& span) { return span.closed_by() == "death"; }
 
 // The newest spans, their marks, and the newest of the other marks: those are on scopes still open.
 void shorten(report::ProcessState& process) {
@@ -108,7 +106,9 @@ void Examination::read_spool() {
     if (!reader.read_file(*path, batch).ok()) continue;
     add_from_spool(batch);
     add_recovered(batch);
+    add_ended(batch);
   }
+  std::ranges::sort(result_.ended, {}, &model::Span::end_ns);
   for (report::ProcessState& process : result_.processes) shorten(process);
 }
 
@@ -158,6 +158,14 @@ void Examination::add_recovered(const model::Batch& batch) {
     }
     process.last_marks = batch.marks;
     result_.processes.push_back(std::move(process));
+  }
+}
+
+// From the newest file back, until there are enough.
+void Examination::add_ended(const model::Batch& batch) {
+  for (const model::Span& span : batch.spans) {
+    const bool session = !span.parent_id && !model::attr(span, model::kEndedByAttr).empty();
+    if (session && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
   }
 }
 

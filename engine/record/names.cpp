@@ -68,6 +68,10 @@ std::uint32_t intern(std::string_view text) noexcept {
   }
 }
 
+std::uint32_t intern_rare(std::string_view text) noexcept {
+  return table().used.load(std::memory_order_relaxed) < kNamesBytes / 2 ? intern(text) : 0;
+}
+
 std::string_view name_text(std::uint32_t id) noexcept {
   if (id == 0) return {};
   const char* entry = table().text + std::size_t{id} * kAlign;

@@ -14,6 +14,10 @@ inline constexpr std::size_t kMaxInternedBytes = 1024;
 // itself. Takes a lock; callers keep the id (the Python side looks a str up by identity first).
 std::uint32_t intern(std::string_view text) noexcept;
 
+// Any thread. For text that may come in any number (messages): only the first half of the table is
+// for it, so that names always find room. 0 as above.
+std::uint32_t intern_rare(std::string_view text) noexcept;
+
 // Any thread, no lock. `id` must come from intern; 0 gives "".
 std::string_view name_text(std::uint32_t id) noexcept;
 

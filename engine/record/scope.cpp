@@ -184,13 +184,15 @@ void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t i
   }
 }
 
-void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
+void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
                std::string_view members) noexcept try {
   const std::string key = '"' + std::string(name) + "\":";
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
-  for (; slot < depth; ++slot) {
+  for (std::uint32_t slot = 0; slot < depth; ++slot) {
     OpenScope& scope = stack.stack[slot];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
+    const bool another_thread = scope.sequence >> kSequenceBits != since >> kSequenceBits;
+    if (since != 0 && (another_thread || scope.sequence < since)) continue;
     const std::string_view given(stack.arena + scope.text_offset + scope.name_length,
                                  scope.attrs_length);
     const std::string_view fixed = name_text(scope.static_attrs);
@@ -200,7 +202,7 @@ void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
     if (!all.empty()) all += ',';
     all += members;
     // One store: a process killed at this moment has them or not.
-    if (const std::uint32_t id = intern(all))
+    if (const std::uint32_t id = intern_rare(all))
       __atomic_store_n(&scope.static_attrs, id, __ATOMIC_RELEASE);
   }
 } catch (...) {  // no memory

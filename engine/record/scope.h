@@ -169,10 +169,11 @@ inline bool is_innermost(const ScopeHandle& handle) noexcept {
   return handle.stack->depth.load(std::memory_order_relaxed) == handle.slot + 1;
 }
 
-// For the owner of the stack. The scopes that are open on it from `slot` upwards have these
-// attributes from now on: JSON members, of which `name` is the first. One that has an attribute of
-// that name keeps its own. The text is interned: for what happens rarely.
-void add_attrs(Lane& stack, std::uint32_t slot, std::string_view name,
+// For the owner of the stack. The scopes that are open on it have these attributes from now on:
+// JSON members, of which `name` is the first. One that has an attribute of that name keeps its own.
+// `since`: only those that the same thread has opened from that sequence on; 0: all. The text is
+// interned (intern_rare): for what happens rarely.
+void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
                std::string_view members) noexcept;
 
 // Closes a scope that need not be the innermost: those opened in it go on, as children of what it

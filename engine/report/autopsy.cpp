@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "engine/model/ending.h"
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/report/times.h"
@@ -60,6 +61,7 @@ class ProcessText {
     out_ += fmt::format("  last sign of life  {}", point_in_time(process_.last_sign_ns));
     out_ += fmt::format(" ({} ago)\n",
                         long_duration(std::max<std::int64_t>(now_ns_ - process_.last_sign_ns, 0)));
+    exception();
     if (process_.fate == Fate::kEnded)
       out_ += "  It shut down, but not everything could be written to the spool then.\n";
     if (process_.fate != Fate::kDead && process_.fate != Fate::kRecovered) return;
@@ -71,6 +73,14 @@ class ProcessText {
         "The cause is not recorded here:\n  look at dmesg and at the scheduler's log for an OOM "
         "kill, at the "
         "program's own output for anything else.\n";
+  }
+
+  // Nobody caught it, and the process went on: it waits for its threads, or hangs.
+  void exception() {
+    for (const OpenScope& scope : process_.open) {
+      const std::string uncaught = scope.session ? model::exception_of(scope.span) : std::string();
+      if (!uncaught.empty()) out_ += fmt::format("  uncaught exception {}\n", uncaught);
+    }
   }
 
   void open_scopes() {
@@ -122,6 +132,8 @@ class ProcessText {
     for (const model::Span& span : process_.last_spans) {
       out_ += fmt::format("    {}  ", point_in_time(span.end_ns));
       model::append_line(out_, span, marks.of(span.id));
+      if (const std::string how = model::ending_of(span); !how.empty())
+        out_ += fmt::format(" [{}]", how);
       out_ += '\n';
     }
     last_marks();
@@ -187,18 +199,35 @@ std::string recovery_text(const Autopsy& autopsy) {
   return out;
 }
 
+std::string ended_text(const Autopsy& autopsy) {
+  if (autopsy.ended.empty()) return {};
+  std::string out = "processes that came to their end, the newest at the end:\n";
+  for (const model::Span& session : autopsy.ended) {
+    std::string how = model::ending_of(session);
+    if (how.empty()) {
+      const bool by_hand = model::attr_text(session, model::kEndedByAttr) == "shutdown";
+      how = by_hand ? "shutdown()" : "returned";
+    }
+    out += fmt::format("  {}  pid {}, rank {}: {}\n", point_in_time(session.end_ns), session.pid,
+                       session.rank, how);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
     return fmt::format(
-        "no process left anything in {}: none is running there, and none died without being "
-        "recovered\n",
-        autopsy.directory);
+               "no process left anything in {}: none is running there, and none died without "
+               "being recovered\n",
+               autopsy.directory) +
+           ended_text(autopsy);
   }
   std::string out;
   for (const ProcessState& process : autopsy.processes)
     out += ProcessText(process, autopsy.now_ns).draw() + "\n";
+  out += ended_text(autopsy);
   out += recovery_text(autopsy);
   if (out.ends_with("\n\n")) out.pop_back();
   return out;

@@ -45,6 +45,8 @@ struct Autopsy {
   std::string directory;
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
+  // Sessions of processes that left nothing behind: those that ended last, the newest at the end.
+  std::vector<model::Span> ended;
   bool kept = false;  // nothing was to be moved
   std::uint64_t moved_journals = 0, moved_spans = 0, moved_marks = 0, moved_scopes = 0;
   std::vector<std::string> moved_files;

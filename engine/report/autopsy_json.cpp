@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "engine/base/json_writer.h"
+#include "engine/model/ending.h"
 #include "engine/report/autopsy.h"
 #include "engine/report/json_values.h"
 
@@ -18,6 +19,7 @@ class AutopsyJson {
     number("now_ns", autopsy.now_ns);
     list("processes", autopsy.processes,
          [this](const ProcessState& process) { this->process(process); });
+    list("ended", autopsy.ended, [this](const model::Span& session) { ended(session); });
     out_.raw(",\"moved\":{\"kept\":");
     out_.boolean(autopsy.kept);
     number("journals", autopsy.moved_journals);
@@ -75,6 +77,23 @@ class AutopsyJson {
     number("unflushed_marks", process.unflushed_marks);
     number("lost_records", process.lost_records);
     number("damaged", process.damaged);
+    out_.raw('}');
+  }
+
+  // What is not known is null.
+  void ended(const model::Span& session) {
+    out_.raw("{\"pid\":");
+    out_.number(std::int64_t{session.pid});
+    number("rank", session.rank);
+    number("started_ns", session.start_ns);
+    number("ended_ns", session.end_ns);
+    for (const std::string_view name :
+         {model::kEndedByAttr, model::kExitCodeAttr, model::kSignalAttr, model::kExceptionAttr,
+          model::kExceptionMessageAttr}) {
+      key(name);
+      const std::string_view value = model::attr(session, name);
+      out_.raw(value.empty() ? std::string_view("null") : value);
+    }
     out_.raw('}');
   }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "engine/analysis/name_tree.h"
+#include "engine/model/ending.h"
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/tree.h"
@@ -129,9 +130,9 @@ class TreeText {
     const auto marks = marks_.of(spans_[i].id);
     model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
     name_child(spans_[i]);
-    // A span that was cut short has an end nobody gave it.
-    if (const auto how = spans_[i].closed_by(); !how.empty())
-      out_ += fmt::format(" [closed by {}]", how);
+    // A span that was cut short says by what.
+    if (const std::string how = model::ending_of(spans_[i]); !how.empty())
+      out_ += fmt::format(" [{}]", how);
     if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
     if (options_.attrs && !spans_[i].attrs.empty()) {
       out_ += ' ';

@@ -115,7 +115,6 @@ ExceptionText describe(PyObject* type, std::string_view message) {
   base::JsonWriter text;
   text.string(record::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
   out.type = text.str();
-  if (message.empty()) return out;
   text.clear();
   for (std::size_t room = kMaxMessageBytes; text.empty() || text.size() > kMaxEncodedMessage;
        room -= room / 4) {
@@ -126,32 +125,43 @@ ExceptionText describe(PyObject* type, std::string_view message) {
   return out;
 }
 
-// exception_passes(exception, scope=None): the spans that are open here, from that of `scope`
-// inwards, have it.
-PyObject* exception_passes(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count < 1 || count > 2) {
-    PyErr_SetString(PyExc_TypeError, "exception_passes(exception, scope=None)");
+// Of a thread that has recorded something. Asking must not make it one: a session that waits for
+// its first record would begin.
+record::ThreadState* recording_thread() noexcept {
+  record::ThreadState& state = record::detail::t_state;
+  return state.lane != nullptr && state.generation == record::generation() ? &state : nullptr;
+}
+
+// exception_passes(exception, since=0): the spans that are open here have it, or those of them
+// that were opened since.
+PyObject* exception_passes(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"exception", "since", nullptr};
+  PyObject* exception = nullptr;
+  unsigned long long since = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|K:exception_passes",
+                                   const_cast<char**>(names), &exception, &since))
     return nullptr;
-  }
-  const std::string members = exception_text(args[0]).members();
-  record::ThreadState* thread = record::this_thread();
+  const std::string members = exception_text(exception).members();
+  record::ThreadState* thread = recording_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || members.empty()) Py_RETURN_NONE;
-  std::uint32_t slot = 0;
-  if (count == 2 && args[1] != Py_None) {
-    const record::ScopeHandle handle = handle_of_scope(args[1]);
-    if (handle.stack != stack || !record::is_open(handle)) Py_RETURN_NONE;
-    slot = handle.slot;
-  }
-  record::add_attrs(*stack, slot, "exception", members);
+  if (stack != nullptr && !members.empty()) record::add_attrs(*stack, since, "exception", members);
   Py_RETURN_NONE;
+}
+
+// opened_next(): what exception_passes takes as `since`.
+PyObject* opened_next(PyObject*, PyObject*) {
+  const record::ThreadState* thread = recording_thread();
+  return PyLong_FromUnsignedLongLong(thread != nullptr ? thread->lane->next_sequence : 0);
 }
 
 PyMethodDef g_functions[] = {
     {"exception_passes",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exception_passes)), METH_FASTCALL,
-     "exception_passes(exception, scope=None)\n--\n\n"
-     "The spans that are open here, from that of `scope` inwards, have it as attributes."},
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exception_passes)),
+     METH_VARARGS | METH_KEYWORDS,
+     "exception_passes(exception, since=0)\n--\n\n"
+     "The spans that are open here have it as attributes, or those of them opened since."},
+    {"opened_next", opened_next, METH_NOARGS,
+     "opened_next()\n--\n\nWhat exception_passes takes as `since`."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -163,7 +173,7 @@ bool closes_a_generator(PyObject* type) {
 
 std::string ExceptionText::members() const {
   if (type.empty()) return {};
-  return "\"exception\":" + type + (message.empty() ? "" : ",\"exception_message\":" + message);
+  return "\"exception\":" + type + ",\"exception_message\":" + message;
 }
 
 std::string exception_members() noexcept {

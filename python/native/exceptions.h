@@ -3,8 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
-#include "engine/record/scope.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -16,7 +16,8 @@ namespace sonde::native {
 std::string exception_members() noexcept;
 
 // Of an exception object, with the text that str() gives. That may be code of the program's: only
-// where it may run, before anything of ours is half done. Each as a JSON string; "" for none.
+// where it may run, before anything of ours is half done. Each is a JSON
+// string; no text at all where it is no exception that counts.
 struct ExceptionText {
   std::string type, message;
   std::string members() const;
@@ -25,9 +26,6 @@ ExceptionText exception_text(PyObject* exception) noexcept;
 
 // Have these attributes an exception already, by the program's own hand or from an earlier place?
 bool names_exception(std::string_view members) noexcept;
-
-// Of a scope object that is open now; empty for anything else. In scope.cpp.
-record::ScopeHandle handle_of_scope(PyObject* scope) noexcept;
 
 bool add_exceptions(PyObject* module);
 

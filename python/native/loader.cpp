@@ -24,6 +24,7 @@ struct LoaderIterator {
   PyObject* loader;
   PyObject* weak_references;
   Pass* pass;
+  std::uint64_t made_at;  // sequence that was next on its thread
 };
 
 LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
@@ -84,8 +85,20 @@ int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+// The interpreter drops the iterator of a loop whose body raises: what was opened in the loop has
+// the exception then.
+void note_exception(const LoaderIterator* self) {
+  const std::string members = exception_members();
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack != nullptr && !members.empty())
+    record::add_attrs(*stack, self->made_at, "exception", members);
+}
+
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
+  if (PyErr_Occurred() != nullptr) [[unlikely]]
+    note_exception(self);
   Training::end_pass(record::this_thread(),
                      std::unique_ptr<Pass>(std::exchange(self->pass, nullptr)));
   tell_epoch_ends();
@@ -186,6 +199,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   self->base = base.release();
   self->loader = Py_NewRef(args[1]);
   self->weak_references = nullptr;
+  self->made_at = thread->lane->next_sequence;
   self->pass = new Pass({*thread, *stack}, args[1], now);
   self->pass->set_length(length_of(args[2], args[1]));
   PyObject_GC_Track(self);

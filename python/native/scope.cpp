@@ -605,10 +605,6 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-record::ScopeHandle handle_of_scope(PyObject* scope) noexcept {
-  return Py_TYPE(scope) == &g_scope_type ? as_scope(scope)->handle : record::ScopeHandle();
-}
-
 bool add_scope(PyObject* module) {
   if (PyType_Ready(&g_doorway_type) != 0 || PyType_Ready(&g_scope_type) != 0) return false;
   if (!add_doorway("__enter__", false) || !add_doorway("__exit__", true)) return false;

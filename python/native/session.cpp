@@ -167,8 +167,7 @@ void annotate_exception(nb::handle exception) {
   const ExceptionText text = exception_text(exception.ptr());
   if (text.type.empty()) return;
   session::Engine::instance().annotate(
-      {{"exception", text.type},
-       {"exception_message", text.message.empty() ? "\"\"" : text.message}});
+      {{"exception", text.type}, {"exception_message", text.message}});
 }
 
 void stop(bool at_exit) {

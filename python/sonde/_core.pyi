@@ -140,8 +140,11 @@ def annotate(attrs: dict[str, object]) -> None:
 def annotate_exception(exception: BaseException) -> None:
     """The session says that this exception was raised in it and caught by nobody."""
 
-def exception_passes(exception: BaseException, scope: scope | None = None, /) -> None:
-    """The spans that are open on this stack, from that of ``scope`` inwards, have it."""
+def exception_passes(exception: BaseException, since: int = 0) -> None:
+    """The spans that are open on this stack have it, or those of them that were opened since."""
+
+def opened_next() -> int:
+    """What exception_passes takes as ``since``: the spans that this thread opens from now on."""
 
 def stop(at_exit: bool = False) -> None:
     """Closes everything, drains a last time into sinks and transport, joins the drain thread.
@@ -185,7 +188,7 @@ def encode_json(value: object) -> str:
 
 # -- for the framework hooks (sonde.hooks) --
 
-def on_torch_use(callback: Callable[[], None] | None, /) -> None:
+def on_torch_use(callback: Callable[[], None] | None) -> None:
     """Calls it once, when torch's hook first has something to record; None: nobody."""
 
 def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = False) -> scope:

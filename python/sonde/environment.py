@@ -1,13 +1,8 @@
-"""What the surroundings say about this process when profile() runs: ranks, platform, device."""
+"""What the surroundings say about this process when profile() runs: ranks, platform."""
 
 from __future__ import annotations
 
 import os
-import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
 
 PLATFORM_VARIABLES = {
     "run_id": "CIRRON_RUN_ID",
@@ -53,35 +48,3 @@ def _integer(variable: str) -> int | None:
     except ValueError:
         return 0
     return value if -(2**31) <= value < 2**31 else 0
-
-
-def device_attributes() -> dict[str, object]:
-    """Device, number of GPUs and autocast state, as torch sees them if the program has imported it.
-
-    A profiler must not import a framework, nor start a CUDA context behind the program's back (a
-    forked child could then not use the GPU): ``device_count`` asks NVML.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return {"device": "cpu"}
-    count = 0
-    autocast = False
-    try:
-        if torch.version.cuda is not None or torch.version.hip is not None:
-            count = int(torch.cuda.device_count())
-        autocast = _autocast_enabled(torch, "cuda" if count else "cpu")
-    except Exception:
-        # torch half imported, or of a version unlike those we know: say what is certain.
-        pass
-    found: dict[str, object] = {"device": "cuda" if count else "cpu"}
-    if count:
-        found["cuda_count"] = count
-    found["mixed_precision"] = autocast
-    return found
-
-
-def _autocast_enabled(torch: ModuleType, device: str) -> bool:
-    try:
-        return bool(torch.is_autocast_enabled(device))
-    except TypeError:  # before torch 2.4 it knew only CUDA
-        return bool(torch.is_autocast_enabled())

@@ -15,8 +15,11 @@ _registered = False
 _finalized_pid = 0
 
 
-def at_exit(callback: Callable[[], None]) -> None:
-    """Runs ``callback`` when this process ends in an orderly way. Call it for every session."""
+def at_exit(callback: Callable[[], None], in_child: Callable[[], None]) -> None:
+    """Runs ``callback`` when the interpreter ends. Call it for every session.
+
+    ``in_child`` runs in a child of multiprocessing, as soon as its function has ended.
+    """
     global _registered, _finalized_pid
     if not _registered:
         _registered = True
@@ -31,9 +34,9 @@ def at_exit(callback: Callable[[], None]) -> None:
 
     _finalized_pid = os.getpid()
     if processes.parent_process() is not None:
-        Finalize(None, callback, exitpriority=0)
+        Finalize(None, in_child, exitpriority=0)
     else:
-        register_after_fork(callback, lambda ending: Finalize(None, ending, exitpriority=0))
+        register_after_fork(in_child, lambda ends: Finalize(None, ends, exitpriority=0))
 
 
 def multiprocessing_of_a_child() -> ModuleType | None:

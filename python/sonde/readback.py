@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from operator import index
 
-from sonde import _core, unseen
+from sonde import _core, facts, unseen
 from sonde.errors import MissingPackageError
 
 TYPE_CHECKING = False
@@ -55,6 +55,7 @@ def trace(format: str, name: str | None, last: int | None) -> Any:
     if last is not None:
         last = index(last)
     unseen.note()
+    facts.refresh()
     if format == "tree":
         text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
         if in_notebook():

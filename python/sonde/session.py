@@ -5,7 +5,19 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from sonde import _core, environment, hooks, log, options, process, program, snapshots, unseen
+from sonde import (
+    _core,
+    ending,
+    environment,
+    facts,
+    hooks,
+    log,
+    options,
+    process,
+    program,
+    snapshots,
+    unseen,
+)
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -86,6 +98,7 @@ class Profiler:
     def flush(self) -> None:
         """Writes what is recorded so far, to every sink and the transport, before it returns."""
         if self.enabled:
+            _guarded(facts.refresh, "what the session says of itself may be out of date")
             _guarded(_core.flush, "flush() failed")
 
     def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
@@ -96,6 +109,10 @@ class Profiler:
 
     def shutdown(self) -> None:
         """Closes what is open, writes everything, and makes way for another profile()."""
+        self._end(_by_shutdown)
+
+    def _end(self, say_how: Callable[[], bool]) -> None:
+        """``say_how`` tells the session what ends it, and whether an exit status follows."""
         global _current
         with _lock:
             if _current is not self:
@@ -103,9 +120,14 @@ class Profiler:
             try:
                 if self._enabled:
                     _guarded(snapshots.finish, "the last snapshot is missing")
+                    _guarded(facts.stop, "what the session says of itself may be out of date")
                     hooks.uninstall(self._hooks)
                     _guarded(unseen.end, "the hint at the end is missing")
-                    _guarded(_core.stop, "shutdown() could not write everything")
+                    _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
+                    _guarded(
+                        lambda: _core.stop(at_exit=say_how()),
+                        "shutdown() could not write everything",
+                    )
                     self._final = _core.counters()
             finally:
                 _current = None
@@ -127,8 +149,9 @@ class Profiler:
             self._spool_dir = f"{output_dir}/spool"
         self._transport, on_batch = _choose_transport(self, request)
         frameworks = hooks.detect() if request.frameworks is None else request.frameworks
-        self._opening = (request, output_dir, on_batch, frameworks)
+        self._opening = (request, output_dir, on_batch)
         self._open_engine(*self._opening)
+        ending.listen()
         self._hooks = hooks.install(frameworks, self._config)
         if request.frameworks is None:
             unseen.arm()
@@ -138,7 +161,6 @@ class Profiler:
         request: Request,
         output_dir: str | None,
         on_batch: Callable[[str], None] | None,
-        frameworks: list[str],
     ) -> None:
         ranks = environment.Ranks()
         member = program.Membership()
@@ -152,7 +174,7 @@ class Profiler:
             local_rank=ranks.local_rank or 0,
             world_size=1 if ranks.world_size is None else ranks.world_size,
             on_demand=member.child,
-            attrs=_root_attributes(frameworks, ranks, self._platform)
+            attrs=_root_attributes(ranks, self._platform)
             | member.attributes()
             | {"snapshots": request.snapshots},
             lines=_line_outlets(request.sinks),
@@ -164,6 +186,7 @@ class Profiler:
             self._config.get("snapshots"),
             self._platform.get("run_id") or member.launch or member.run,
         )
+        facts.start()
 
     def _reopen(self) -> None:
         """In a child forked off a process that had recorded nothing in its session."""
@@ -196,7 +219,7 @@ def profile(
             request = Request(settings, given)
             made = handle(owner, True, request.flags)
             made._start(request)
-            process.at_exit(shutdown)
+            process.at_exit(_process_ends, _child_ends)
         else:
             made = handle(owner, False, _flags_unchecked(given.get("config")))
             _core.set_recording(False)
@@ -219,6 +242,21 @@ def shutdown() -> None:
     """Profiler.shutdown() of the open session, if there is one."""
     if (profiler := _current) is not None:
         profiler.shutdown()
+
+
+def _by_shutdown() -> bool:
+    ending.by_shutdown()
+    return False
+
+
+def _process_ends() -> None:
+    if (profiler := _current) is not None:
+        profiler._end(ending.by_exit)
+
+
+def _child_ends() -> None:
+    if (profiler := _current) is not None:
+        profiler._end(ending.by_exit_of_child)
 
 
 def health() -> dict[str, Any]:
@@ -298,14 +336,10 @@ def _line_outlets(
     ]
 
 
-def _root_attributes(
-    frameworks: list[str], ranks: environment.Ranks, platform: dict[str, str]
-) -> dict[str, object]:
+def _root_attributes(ranks: environment.Ranks, platform: dict[str, str]) -> dict[str, object]:
+    """What is known of it from the start; the rest comes from ``facts`` and ``ending``."""
     attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
     attrs.update((f"cirron.{key}", value) for key, value in platform.items())
-    if frameworks:
-        attrs["framework"] = ",".join(frameworks)
-    attrs.update(environment.device_attributes())
     return attrs
 
 
@@ -340,6 +374,8 @@ def _reset_in_child() -> None:
         _guarded(_current._reopen, "profiling is off in this process")
     else:
         _current = None
+        facts.forget()
+        ending.stop_listening()
 
 
 process.at_fork_in_child(_reset_in_child)

@@ -153,37 +153,26 @@ def test_root_scope_attributes(session, spool_dir):
     assert root["attrs"]["pid"] == root["pid"] == os.getpid()
     assert root["attrs"]["rank"] == 0
     assert root["attrs"]["device"] in ("cpu", "cuda")
-    assert root["attrs"].get("framework", "") == ",".join(hooks.detect())
+    assert root["attrs"]["framework"] == ""
     assert not {"world_size", "local_rank"} & root["attrs"].keys()
 
 
-def test_root_scope_names_the_requested_frameworks(spool_dir, caplog):
+def test_a_framework_without_a_hook_is_said(caplog):
     ci.profile(frameworks=["torch", "nonsense", "torch"])
     ci.shutdown()
-    assert Spool(spool_dir).one("cirron.session")["attrs"]["framework"] == "torch,nonsense"
     texts = [record.message for record in caplog.records if record.name == "cirron.hooks"]
     assert any("nonsense" in text for text in texts)
 
 
-def test_device_is_asked_of_torch_only_if_the_program_imported_it(workdir):
-    code = """
+def test_torch_is_asked_only_if_the_program_imported_it(workdir):
+    run_python("""
         import sys
-        {before}
         import cirron as ci
-        had = "torch" in sys.modules
         ci.profile(frameworks=["torch"])
         ci.shutdown()
-        assert ("torch" in sys.modules) == had
-    """
-    run_python(code.format(before="pass"))
-    (bare,) = Spool(workdir / ".cirron/spool").named("cirron.session")
-    assert bare["attrs"]["device"] == "cpu"
-    assert "mixed_precision" not in bare["attrs"]
-    pytest.importorskip("torch")
-    run_python(code.format(before="import torch; torch.set_autocast_enabled('cpu', True)"))
-    with_torch = Spool(workdir / ".cirron/spool").named("cirron.session")[-1]
-    assert with_torch["attrs"]["device"] in ("cpu", "cuda")
-    assert with_torch["attrs"]["mixed_precision"] is (with_torch["attrs"]["device"] == "cpu")
+        assert "torch" not in sys.modules
+    """)
+    assert Spool(workdir / ".cirron/spool").one("cirron.session")["attrs"]["device"] == "cpu"
 
 
 def test_platform_context(monkeypatch, spool_dir, capsys):

@@ -48,7 +48,7 @@ def test_event_stream_inside_a_pipeline_or_deployment(variable):
 
 
 def test_event_lines_are_compact_and_are_what_the_spool_has(workdir):
-    done, found = run(env={"CIRRON_RUN_ID": "r"})
+    done, found = run("ci.shutdown()", env={"CIRRON_RUN_ID": "r"})
     spool = Spool(workdir / ".cirron/spool")
     assert [event["payload"] for event in found] == spool.batches
     for line in done.stdout.splitlines():
@@ -56,6 +56,15 @@ def test_event_lines_are_compact_and_are_what_the_spool_has(workdir):
             assert line == json.dumps(
                 json.loads(line), separators=(",", ":"), ensure_ascii="ü" not in line
             )
+
+
+def test_the_exit_status_comes_too_late_for_the_stream(workdir):
+    """Standard output is the interpreter's, which is gone by then: only the spool has it."""
+    _, found = run(env={"CIRRON_RUN_ID": "r"})
+    (sent,) = [s for e in found for s in e["payload"]["spans"] if s["name"] == "cirron.session"]
+    kept = Spool(workdir / ".cirron/spool").one("cirron.session")
+    assert sent["attrs"]["ended_by"] == "exit"
+    assert kept["attrs"] == sent["attrs"] | {"ended_by": "return", "exit_code": 0}
 
 
 @pytest.mark.parametrize(

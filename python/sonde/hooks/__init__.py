@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import _core, log
+from sonde import _core, facts, log
 from sonde.hooks.patches import Patches
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
@@ -99,6 +99,8 @@ class Hook:
             import_module(f"sonde.hooks.{self.name}").install(
                 sys.modules[module], self._patches, self
             )
+            if self.name == "torch":
+                facts.watch_precision(sys.modules[module], self._patches)
         except Exception as error:
             self._patches.undo()
             self.problem = f"{type(error).__name__}: {error}"

@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from importlib import import_module
 
-from sonde import _core, log, snapshots
+from sonde import _core, facts, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,9 +100,14 @@ def _events_of(trainer: Any) -> _Events | None:
 def _in_span(original: Method) -> Method:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         events = _events_of(self.trainer)
+        since = _core.opened_next()
         scope = None if events is None else events.loop_begins(self.trainer)
         try:
             return original(self, *args, **kwargs)
+        except BaseException as error:
+            if events is not None:
+                _core.exception_passes(error, since)
+            raise
         finally:
             if scope is not None:
                 scope.__exit__(None, None, None)
@@ -155,6 +160,7 @@ class _Events:
     def __init__(self) -> None:
         self.has_failed = False
         self.leads = False  # inside of fit
+        self.since = 0  # what it opens comes after that
         self.in_epoch = False
         self.epoch: _core.scope | None = None  # None also while somebody else's is open
         self.in_step = False
@@ -168,7 +174,9 @@ class _Events:
     @_guarded
     def on_fit_start(self, trainer: Any, module: Any) -> None:
         self.end()  # of a fit that did not get as far as telling
+        facts.use("lightning")
         self.leads = True
+        self.since = _core.opened_next()
         _core.trainer_begins()
         snapshots.lead(module)
 
@@ -212,6 +220,8 @@ class _Events:
         self.end_epoch()
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
+        if self.leads:
+            _core.exception_passes(exception, self.since)
         self.end()
         snapshots.release(module)
 
@@ -245,6 +255,7 @@ class _Events:
     @_guarded
     def loop_begins(self, trainer: Any) -> _core.scope | None:
         """The span of a validation, test or prediction, entered."""
+        facts.use("lightning")
         if self.in_epoch and not self.in_step:
             _core.step_ends()
         if trainer.sanity_checking:

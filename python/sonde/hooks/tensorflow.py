@@ -31,7 +31,7 @@ from numbers import Real
 from threading import local
 from weakref import ref
 
-from sonde import _core, log, snapshots
+from sonde import _core, facts, log, snapshots
 from sonde.hooks.own_loops import DEFAULT_EPOCH_STEPS, Tapes, TorchOptimizers, hook_building
 from sonde.hooks.watcher import is_imported
 
@@ -110,6 +110,8 @@ class _State:
         self.callback_class = _callback_class(keras)
         self.clock_class = _clock_class(keras)
         self.optimizers = TorchOptimizers(keras) if self.backend == "torch" else None
+        own = self.backend == "tensorflow"
+        self.frameworks = (self.backend,) if own else (self.backend, "keras")
         self._patches = patches
         self._failed = False
         self._local = local()
@@ -160,9 +162,13 @@ class _State:
                 if not self.active:
                     return original(model, *args, **kwargs)
                 run = kind(self)
+                since = _core.opened_next()
                 self.safely(run.begin, model, kwargs.get("callbacks"))
                 try:
                     return original(model, *args, **kwargs)
+                except BaseException as error:
+                    _core.exception_passes(error, since)
+                    raise
                 finally:
                     self.safely(run.end)
 
@@ -216,6 +222,8 @@ class _Run:
         self.scope: _core.scope | None = None
 
     def begin(self, model: Any, callbacks: object) -> None:
+        for framework in self.state.frameworks:
+            facts.use(framework)
         self.state.runs().append(self)
         _core.announced_begins()
 

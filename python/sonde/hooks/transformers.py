@@ -36,7 +36,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from weakref import WeakSet, ref
 
-from sonde import _core, log, snapshots
+from sonde import _core, facts, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,11 +122,16 @@ class Trainers:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def method(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+                since = _core.opened_next()
                 end = self.guard(begin, trainer, args, kwargs) if self.active else None
                 if end is None:
                     return original(trainer, *args, **kwargs)
+                facts.use("transformers")
                 try:
                     return original(trainer, *args, **kwargs)
+                except BaseException as error:
+                    _core.exception_passes(error, since)
+                    raise
                 finally:
                     self.guard(end)
 

@@ -318,5 +318,26 @@ TEST_F(Scope, HandleOfTheParentProcessIsRefusedInTheChild) {
   EXPECT_TRUE(testing::close(handle));
 }
 
+TEST_F(Scope, AttributesCanBeAddedToWhatIsOpen) {
+  RingTap tap;
+  const std::uint32_t fixed = intern(R"("mode":"train")");
+  const ScopeHandle a = testing::open("a"), b = testing::open("b", {.attrs = R"("k":1)"}),
+                    c = testing::open("c", {.static_attrs = fixed}),
+                    d = testing::open("d", {.attrs = R"("e":"own")"});
+  add_attrs(*a.stack, b.sequence, "e", R"("e":"x","m":2)");
+  add_attrs(*a.stack, 0, "e", R"("e":"y")");
+  testing::close(d);
+  testing::close(c);
+  testing::close(b);
+  testing::close(a);
+  testing::close(testing::open("later"));
+  const model::Batch batch = tap.take();
+  EXPECT_EQ(find_span(batch.spans, "a")->attrs, R"("e":"y")");
+  EXPECT_EQ(find_span(batch.spans, "b")->attrs, R"("e":"x","m":2,"k":1)") << "the first stays";
+  EXPECT_EQ(find_span(batch.spans, "c")->attrs, R"("mode":"train","e":"x","m":2)");
+  EXPECT_EQ(find_span(batch.spans, "d")->attrs, R"("e":"own")");
+  EXPECT_EQ(find_span(batch.spans, "later")->attrs, "");
+}
+
 }  // namespace
 }  // namespace sonde::record

@@ -162,5 +162,48 @@ TEST(AutopsyJson, Values) {
       << json;
 }
 
+TEST(AutopsyText, AnExceptionThatNobodyCaught) {
+  ProcessState process = dead_process();
+  process.open[0].span.attrs = R"("exception":"RuntimeError","exception_message":"boom")";
+  process.last_spans[0].attrs = process.open[0].span.attrs;
+  const std::string text = autopsy_text(autopsy_of(process));
+  EXPECT_NE(text.find("ago)\n  uncaught exception RuntimeError: boom\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("data_load - 1.00s {loss=0.5000} [ended by RuntimeError: boom]\n"),
+            std::string::npos)
+      << text;
+}
+
+Autopsy of_ended_processes() {
+  Autopsy autopsy;
+  autopsy.directory = "out";
+  autopsy.ended = {at(span(1, 0, "cirron.session", 0, 0), 0, 10),
+                   at(span(2, 0, "cirron.session", 0, 0), 0, 20),
+                   at(span(3, 0, "cirron.session", 0, 0), 0, 30)};
+  autopsy.ended[0].attrs = R"("ended_by":"return","exit_code":0)";
+  autopsy.ended[1].attrs = R"("ended_by":"shutdown")";
+  autopsy.ended[2].attrs = R"("ended_by":"exit","exit_code":3)";
+  return autopsy;
+}
+
+TEST(AutopsyText, ProcessesThatEnded) {
+  const std::string text = autopsy_text(of_ended_processes());
+  EXPECT_TRUE(
+      text.ends_with("recovered\n"
+                     "processes that came to their end, the newest at the end:\n"
+                     "  2026-11-15 07:43:05.000 UTC  pid 0, rank 0: returned\n"
+                     "  2026-11-15 07:43:15.000 UTC  pid 0, rank 0: shutdown()\n"
+                     "  2026-11-15 07:43:25.000 UTC  pid 0, rank 0: exit code 3\n"))
+      << text;
+}
+
+TEST(AutopsyJson, ProcessesThatEnded) {
+  const std::string json = autopsy_json(of_ended_processes());
+  EXPECT_NE(json.find(R"("ended_by":"exit","exit_code":3,"signal":null,"exception":null,)"
+                      R"("exception_message":null}])"),
+            std::string::npos)
+      << json;
+}
+
 }  // namespace
 }  // namespace sonde::report

@@ -1,0 +1,32 @@
+// How a span ended, in words, out of its attributes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/model/trace.h"
+
+namespace sonde::model {
+
+// Attributes of a span that an exception passed through.
+inline constexpr std::string_view kExceptionAttr = "exception";
+inline constexpr std::string_view kExceptionMessageAttr = "exception_message";
+// Attributes of a session: "return", "exit", "exception", "signal" or "shutdown", and what goes
+// with it.
+inline constexpr std::string_view kEndedByAttr = "ended_by";
+inline constexpr std::string_view kExitCodeAttr = "exit_code";
+inline constexpr std::string_view kSignalAttr = "signal";
+
+// The value of an attribute as it stands there, as JSON; "" if there is none of that name.
+std::string_view attr(const Span& span, std::string_view name) noexcept;
+// The text of an attribute that is a string, on one line; "" for anything else.
+std::string attr_text(const Span& span, std::string_view name);
+
+// "RuntimeError: boom"; "" if no exception passed through it.
+std::string exception_of(const Span& span);
+
+// What is worth saying of its end: "ended by RuntimeError: boom", "exit code 3", "closed by death".
+// "" for a span that ended by itself, and a session whose program returned or shut it down.
+std::string ending_of(const Span& span);
+
+}  // namespace sonde::model

@@ -1,0 +1,136 @@
+"""How a run ends, and the exception that nobody caught.
+
+``sys.excepthook`` and ``threading.excepthook`` get a listener in front, which hands on to whatever
+was there. Who exchanges them later, or has them called by hand, is not disturbed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sonde import _core, log
+from sonde.hooks.watcher import is_imported, unwatch, watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_listeners: list[_Listener] = []
+
+
+class _Listener:
+    """In front of one hook, until it is taken away; then it only hands on."""
+
+    __slots__ = ("_called", "_hear", "_name", "_owner", "_previous")
+
+    def __init__(self, owner: Any, name: str, hear: Callable[..., None]) -> None:
+        self._owner, self._name = owner, name
+        self._hear: Callable[..., None] | None = hear
+        self._previous = previous = getattr(owner, name)
+
+        # A function, for tools that look at its name or its code.
+        def excepthook(*args: Any) -> Any:
+            if self._hear is not None:
+                _hear_safely(self._hear, args)
+            return previous(*args)
+
+        self._called = excepthook
+        setattr(owner, name, excepthook)
+
+    def remove(self) -> None:
+        self._hear = None
+        if getattr(self._owner, self._name, None) is self._called:
+            setattr(self._owner, self._name, self._previous)
+
+
+def _hear_safely(hear: Callable[..., None], args: tuple[Any, ...]) -> None:
+    try:
+        hear(*args)
+    except Exception as error:  # the traceback has to be printed all the same
+        log.warn("cirron.profiler", f"an uncaught exception is not in the trace: {error}")
+
+
+def listen() -> None:
+    """From now on uncaught exceptions are part of the session."""
+    _listeners.append(_Listener(sys, "excepthook", _uncaught))
+    if is_imported("threading"):
+        _listen_to_threads()
+    else:
+        watch("threading", _listen_to_threads)
+
+
+def stop_listening() -> None:
+    unwatch("threading", _listen_to_threads)
+    while _listeners:
+        _listeners.pop().remove()
+
+
+def _listen_to_threads() -> None:
+    _listeners.append(_Listener(sys.modules["threading"], "excepthook", _uncaught_in_thread))
+
+
+def _uncaught(kind: object, value: object, traceback: object) -> None:
+    # The interpreter leaves it there before it calls the hook; who calls the hook by hand does not.
+    if value is _last_exception() and isinstance(value, BaseException):
+        _core.exception_passes(value)
+        _core.annotate_exception(value)
+
+
+def _uncaught_in_thread(args: Any) -> None:
+    value = args.exc_value
+    if value is not None and not isinstance(value, SystemExit):
+        _core.exception_passes(value)
+        _core.annotate_exception(value)
+
+
+def _last_exception() -> BaseException | None:
+    """The one that ended the program; at a prompt it ended only a line."""
+    if hasattr(sys, "ps1"):
+        return None
+    value: BaseException | None = getattr(sys, "last_exc", None)  # from Python 3.12 on
+    return getattr(sys, "last_value", None) if value is None else value
+
+
+# -- what the session says of its end --
+
+
+def by_shutdown() -> None:
+    """The program calls shutdown(), maybe while an exception is on its way."""
+    _core.annotate({"ended_by": "shutdown"})
+    if (error := sys.exc_info()[1]) is not None:
+        _core.annotate_exception(error)
+
+
+def by_exit() -> bool:
+    """The interpreter ends. True: the exit status is still to come."""
+    error = _last_exception()
+    if error is not None:
+        # Also where the program has put its own hook in the place of ours.
+        _core.exception_passes(error)
+        _core.annotate_exception(error)
+    _core.annotate({"ended_by": "exit" if error is None else "exception"})
+    return True
+
+
+def by_exit_of_child() -> bool:
+    """A child of multiprocessing ends: what its function raised is on its way."""
+    error = sys.exc_info()[1]
+    if error is None:
+        _core.annotate({"ended_by": "return", "exit_code": 0})
+    elif isinstance(error, SystemExit):
+        _say_exit(error)
+    else:
+        _core.exception_passes(error)
+        _core.annotate_exception(error)
+        _core.annotate({"ended_by": "exception", "exit_code": 1})
+    return False
+
+
+def _say_exit(error: SystemExit) -> None:
+    # As multiprocessing takes it: a text is printed, and counts as 1.
+    code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
+    cause = error.__context__
+    if code != 0 and cause is not None and not error.__suppress_context__:
+        _core.annotate_exception(cause)  # torch's workers catch what was raised, and exit
+    _core.annotate({"ended_by": "return" if code == 0 else "exit", "exit_code": code & 0xFF})

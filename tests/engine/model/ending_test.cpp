@@ -1,0 +1,74 @@
+#include "engine/model/ending.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/engine/support/spans.h"
+
+namespace sonde::model {
+namespace {
+
+Span with(std::string_view attrs, std::uint64_t parent = 0) {
+  Span span = sonde::testing::span(7, parent, "x", 0, 1);
+  span.attrs = attrs;
+  return span;
+}
+
+TEST(Attr, IsFoundByItsWholeName) {
+  const Span span = with(R"("a":1,"text":"b\":2,\"a","o":{"b":[1,{"c":3}],"d":"}"},"b":true)");
+  EXPECT_EQ(attr(span, "a"), "1");
+  EXPECT_EQ(attr(span, "b"), "true") << "not the one inside of another value";
+  EXPECT_EQ(attr(span, "c"), "");
+  EXPECT_EQ(attr(span, "o"), R"({"b":[1,{"c":3}],"d":"}"})");
+  EXPECT_EQ(attr_text(span, "text"), R"(b":2,"a)");
+  EXPECT_EQ(attr_text(span, "a"), "") << "no text";
+  EXPECT_EQ(attr(with(""), "a"), "");
+}
+
+TEST(Attr, DamagedTextIsNoDanger) {
+  for (const std::string_view attrs :
+       {"\"", "\"a", "\"a\"", "\"a\":", "\"a\":\"\\", "\"a\":[", ","})
+    EXPECT_EQ(attr(with(attrs), "b"), "") << attrs;
+  EXPECT_EQ(attr_text(with("\"a\":\""), "a"), "");
+}
+
+TEST(Ending, OfASpan) {
+  EXPECT_EQ(ending_of(with("", 1)), "");
+  EXPECT_EQ(ending_of(with(R"("sonde.closed_by":"parent")", 1)), "closed by parent");
+  const std::string boom = R"("exception":"RuntimeError","exception_message":"boom")";
+  EXPECT_EQ(ending_of(with(boom, 1)), "ended by RuntimeError: boom");
+  EXPECT_EQ(ending_of(with(boom + R"(,"sonde.closed_by":"shutdown")", 1)),
+            "ended by RuntimeError: boom");
+  EXPECT_EQ(ending_of(with(boom + R"(,"sonde.closed_by":"death")", 1)),
+            "ended by RuntimeError: boom, closed by death");
+  EXPECT_EQ(ending_of(with(R"("exception":"KeyboardInterrupt","exception_message":"")", 1)),
+            "ended by KeyboardInterrupt");
+  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"two\nlines")", 1)),
+            "ended by E: two\\nlines");
+  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program's";
+}
+
+TEST(Ending, OfASession) {
+  EXPECT_EQ(ending_of(with(R"("ended_by":"return","exit_code":0)")), "");
+  EXPECT_EQ(ending_of(with(R"("ended_by":"shutdown")")), "");
+  EXPECT_EQ(ending_of(with(R"("ended_by":"exit","exit_code":3)")), "exit code 3");
+  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")")), "exit code not known");
+  EXPECT_EQ(ending_of(with(R"("ended_by":"signal","signal":"SIGTERM")")), "ended by SIGTERM");
+  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"m","ended_by":"exception")")),
+            "ended by E: m");
+  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"m","ended_by":"return")")),
+            "uncaught E: m");
+  EXPECT_EQ(ending_of(with(R"("exception":"E","ended_by":"exit","exit_code":1)")),
+            "exit code 1, uncaught E");
+  EXPECT_EQ(ending_of(with(R"("sonde.closed_by":"death")")), "closed by death");
+}
+
+TEST(Ending, ClosedByIsNoTextOfAnotherAttribute) {
+  const Span span = with(R"("a":"sonde.closed_by","sonde.closed_by":"death")", 1);
+  EXPECT_EQ(span.closed_by(), "death");
+}
+
+}  // namespace
+}  // namespace sonde::model
