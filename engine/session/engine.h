@@ -78,7 +78,8 @@ class Engine {
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s. Without a session, moves it into memory.
+  // after 30 s. Without a session it stays where it is, for the first write of the next; once there
+  // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
   // Without marks, spans only say how many they have.
@@ -94,6 +95,8 @@ class Engine {
   Engine();
   void forget_after_fork() noexcept;
   std::shared_ptr<class Session> session() const;
+  template <typename Read>
+  void read(Read work);
   struct State;
   State* state_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
 #include "engine/record/names.h"
 
@@ -59,12 +60,20 @@ void Memory::set_capacity(std::uint32_t spans) {
   const std::uint32_t wanted = std::max<std::uint32_t>(1, spans);
   if (wanted == capacity_) return;
   model::Batch kept;
-  copy_to(kept);
-  for (const model::Span& span : kept.spans) waiting_.erase(span.id);  // copied with it
-  for (const auto& [span, marks] : waiting_) copy_marks(span, ClosedMarks(marks), kept);
+  copy_all(kept);
   clear();
   capacity_ = wanted;
   add(kept);
+}
+
+void Memory::copy_all(model::Batch& out) const {
+  copy_to(out);
+  if (waiting_.empty()) return;
+  std::unordered_set<base::Id, base::IdHash> copied;  // with their span, as marks that came late
+  for (const model::Span& span : out.spans) copied.insert(span.id);
+  for (const auto& [span, marks] : waiting_) {
+    if (!copied.contains(span)) copy_marks(span, ClosedMarks(marks), out);
+  }
 }
 
 void Memory::clear() {

@@ -22,6 +22,9 @@ class Memory {
   ~Memory();
 
   void set_capacity(std::uint32_t spans);
+  std::uint32_t capacity() const noexcept { return capacity_; }
+  // Appends all there is, also marks whose span has not come; what add() takes.
+  void copy_all(model::Batch& out) const;
   void add(const model::Batch& batch);
   void clear();
   std::size_t size() const noexcept { return count_; }
