@@ -50,6 +50,18 @@ __all__ = [
     "wrap",
 ]
 
+if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+    def __getattr__(name: str) -> object:
+        from cirron.missing import NAMES, explain, is_import
+
+        if name not in NAMES:
+            raise AttributeError(f"module 'cirron' has no attribute {name!r}", name=name)
+        # `from cirron import load` would put a text of its own in the place of an AttributeError's.
+        kind = ImportError if is_import() else AttributeError
+        raise kind(explain("module 'cirron'", name), name=name)
+
+
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
 

@@ -113,6 +113,16 @@ class Cirron:
         }
         return session.profile(Profiler, self, vars(self), enabled=enabled, given=given)
 
+    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+        def __getattr__(self, name: str) -> object:
+            from cirron.missing import METHODS, explain
+
+            owner = f"{type(self).__name__!r} object"
+            if name in METHODS:
+                raise AttributeError(explain(owner, name), name=name, obj=self)
+            raise AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=self)
+
     # What records is the engine's own: a wrapper here would cost more than the recording.
     scope = staticmethod(_core.scope)
     mark = staticmethod(_core.mark)

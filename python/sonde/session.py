@@ -15,6 +15,7 @@ from sonde import (
     options,
     process,
     program,
+    settings_file,
     snapshots,
     unseen,
 )
@@ -218,6 +219,9 @@ def profile(
         if enabled:
             request = Request(settings, given)
             made = handle(owner, True, request.flags)
+            for collision in options.find_collisions(request.flags):
+                log.warn("cirron.profiler", collision)
+            settings_file.say_unread()
             made._start(request)
             process.at_exit(_process_ends, _child_ends)
         else:
