@@ -1,60 +1,29 @@
 #include "engine/export/span_columns.h"
 
-#include <limits>
-#include <stdexcept>
+#include <optional>
+#include <span>
 #include <unordered_map>
 
+#include "engine/base/json_writer.h"
 #include "engine/model/id_index.h"
+#include "engine/model/json_values.h"
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {
 
 namespace {
 
-bool is_ascii(std::string_view text) {
-  unsigned char seen = 0;
-  for (const char c : text) seen |= static_cast<unsigned char>(c);
-  return seen < 0x80;
-}
-
-// Length of the UTF-8 sequence at the start of `text`, 0 if there is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : (lead >> 4) == 14            ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  }
-  // Longer than needed, a surrogate, or beyond the last code point.
-  if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F)) return 0;
-  if ((lead == 0xF0 && at(1) < 0x90) || (lead == 0xF4 && at(1) > 0x8F)) return 0;
-  return length;
-}
-
-void end_text(Column& column) {
-  if (column.text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw std::length_error(
-        "more than 2 GiB of text in one column; ask for fewer spans with name= or last=");
-  }
-  column.offsets.push_back(static_cast<std::int32_t>(column.text.size()));
-}
-
 void add_id(Column& column, const base::Id& id) {
   char digits[32];
   base::write_hex(id, digits);
   column.text.append(digits, sizeof digits);
-  end_text(column);
+  column.end_text();
 }
 
 void add_parent(Column& column, const base::Id& id, std::size_t row, std::size_t rows) {
   if (id) return add_id(column, id);
   column.set_null(row, rows);
-  end_text(column);
+  column.end_text();
 }
 
 void add_optional(Column& column, std::int64_t value, std::size_t row, std::size_t rows) {
@@ -71,7 +40,7 @@ void add_attrs(Column& column, std::string_view members) {
     append_utf8(column.text, members);
     column.text += '}';
   }
-  end_text(column);
+  column.end_text();
 }
 
 class NameIndex {
@@ -91,7 +60,7 @@ class NameIndex {
         indices_.try_emplace(name, static_cast<std::int32_t>(indices_.size()));
     if (fresh) {
       append_utf8(names_.text, name);
-      end_text(names_);
+      names_.end_text();
     }
     return found->second;
   }
@@ -102,56 +71,99 @@ class NameIndex {
   std::int32_t last_index_ = 0;
 };
 
-// Marks that came with the batch are counted; without any, the spans know how many they have.
-std::vector<std::int64_t> count_marks(const model::Batch& batch) {
-  std::vector<std::int64_t> counts(batch.spans.size());
-  if (batch.marks.empty()) {
-    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = batch.spans[i].mark_id_count;
-    return counts;
+// The marks of each row, in the order they came.
+class MarkRows {
+ public:
+  explicit MarkRows(const model::Batch& batch) : firsts_(batch.spans.size() + 1) {
+    const std::vector<std::uint32_t> rows = find_rows(batch);
+    for (const std::uint32_t row : rows) {
+      if (row != model::IdIndex::kNone) ++firsts_[row + 1];
+    }
+    for (std::size_t row = 1; row < firsts_.size(); ++row) firsts_[row] += firsts_[row - 1];
+    ordered_.resize(firsts_.back());
+    std::vector<std::uint32_t> next(firsts_.begin(), firsts_.end() - 1);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] != model::IdIndex::kNone) ordered_[next[rows[i]]++] = &batch.marks[i];
+    }
   }
-  const model::IdIndex rows(batch.spans);
-  for (const model::Mark& mark : batch.marks) {
-    if (const std::uint32_t row = rows.find(mark.span_id); row != model::IdIndex::kNone)
-      ++counts[row];
+
+  std::span<const model::Mark* const> of(std::size_t row) const {
+    return {ordered_.data() + firsts_[row], firsts_[row + 1] - firsts_[row]};
   }
-  return counts;
+
+ private:
+  // Mostly they lie in the order of their spans: the next one is where the last one was, or behind.
+  static std::vector<std::uint32_t> find_rows(const model::Batch& batch) {
+    std::vector<std::uint32_t> rows;
+    rows.reserve(batch.marks.size());
+    std::optional<model::IdIndex> index;
+    std::uint32_t row = 0;
+    const auto is_at = [&](std::uint32_t at, const base::Id& id) {
+      return at < batch.spans.size() && batch.spans[at].id == id;
+    };
+    for (const model::Mark& mark : batch.marks) {
+      if (is_at(row + 1, mark.span_id)) {
+        ++row;
+      } else if (!is_at(row, mark.span_id)) {
+        if (!index) index.emplace(batch.spans);
+        const std::uint32_t found = index->find(mark.span_id);
+        rows.push_back(found);
+        if (found != model::IdIndex::kNone) row = found;
+        continue;
+      }
+      rows.push_back(row);
+    }
+    return rows;
+  }
+
+  std::vector<std::uint32_t> firsts_;  // into ordered_, by row
+  std::vector<const model::Mark*> ordered_;
+};
+
+void write_marks(base::JsonWriter& out, std::span<const model::Mark* const> marks) {
+  for (const model::Mark* mark : marks) {
+    out.raw(mark == marks.front() ? "[{\"name\":" : ",{\"name\":");
+    out.string(mark->name);
+    out.raw(",\"value\":");
+    model::write_value(out, *mark);
+    out.raw(mark->summary ? ",\"kind\":\"summary\"}" : ",\"kind\":\"point\"}");
+  }
+  out.raw(marks.empty() ? "[]" : "]");
+}
+
+// Marks that came with the batch are counted and written down; without any, the spans know how many
+// they have.
+void add_marks(SpanColumns& table, const model::Batch& batch) {
+  const MarkRows marks(batch);
+  constexpr std::size_t kUsualBytes = 48;
+  table.marks.text.reserve(2 * table.rows + kUsualBytes * batch.marks.size());
+  base::JsonWriter json;
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    const auto own = marks.of(row);
+    table.mark_count.longs.push_back(batch.marks.empty()
+                                         ? std::int64_t{batch.spans[row].mark_id_count}
+                                         : static_cast<std::int64_t>(own.size()));
+    json.clear();
+    write_marks(json, own);
+    table.marks.text += json.view();  // the writer leaves nothing that is not UTF-8
+    table.marks.end_text();
+  }
 }
 
 }  // namespace
 
-void Column::set_null(std::size_t row, std::size_t rows) {
-  if (valid.empty()) valid.assign((rows + 7) / 8, 0xFF);
-  valid[row / 8] = static_cast<std::uint8_t>(valid[row / 8] & ~(1u << (row % 8)));
-  ++null_count;
-}
-
-void append_utf8(std::string& out, std::string_view text) {
-  if (is_ascii(text)) {
-    out += text;
-    return;
-  }
-  while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-}
-
 SpanColumns make_columns(const model::Batch& batch) {
   SpanColumns table;
   const std::size_t rows = table.rows = batch.spans.size();
-  for (Column* text : {&table.id, &table.parent_id, &table.attrs}) {
+  for (Column* text : {&table.id, &table.parent_id, &table.attrs, &table.marks}) {
     text->offsets.reserve(rows + 1);
     text->offsets.push_back(0);
   }
   for (Column* ids : {&table.id, &table.parent_id}) ids->text.reserve(rows * 32);
   table.attrs.text.reserve(rows * 2);
-  for (Column* longs : {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns,
-                        &table.gpu_ns, &table.memory_peak_bytes, &table.thread_id}) {
+  for (Column* longs :
+       {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns, &table.gpu_ns,
+        &table.memory_peak_bytes, &table.thread_id, &table.mark_count}) {
     longs->longs.reserve(rows);
   }
   for (Column* shorts : {&table.name, &table.pid, &table.rank, &table.depth})
@@ -179,7 +191,34 @@ SpanColumns make_columns(const model::Batch& batch) {
     table.depth.shorts.push_back(static_cast<std::int32_t>(depths[row]));
     add_attrs(table.attrs, span.attrs);
   }
-  table.mark_count.longs = count_marks(batch);
+  add_marks(table, batch);
+  return table;
+}
+
+ColumnTable as_table(std::shared_ptr<const SpanColumns> columns) {
+  const SpanColumns& all = *columns;
+  ColumnTable table;
+  table.rows = all.rows;
+  table.fields = {
+      {"id", Type::kText, false, &all.id},
+      {"parent_id", Type::kText, true, &all.parent_id},
+      {"name", Type::kDictionary, false, &all.name, &all.names},
+      {"index", Type::kLong, true, &all.index},
+      {"start_ns", Type::kLong, false, &all.start_ns},
+      {"end_ns", Type::kLong, true, &all.end_ns},
+      {"wall_us", Type::kLong, true, &all.wall_us},
+      {"cpu_ns", Type::kLong, true, &all.cpu_ns},
+      {"gpu_ns", Type::kLong, true, &all.gpu_ns},
+      {"memory_peak_bytes", Type::kLong, true, &all.memory_peak_bytes},
+      {"thread_id", Type::kUnsignedLong, false, &all.thread_id},
+      {"pid", Type::kShort, false, &all.pid},
+      {"rank", Type::kShort, false, &all.rank},
+      {"mark_count", Type::kLong, false, &all.mark_count},
+      {"depth", Type::kShort, false, &all.depth},
+      {"attrs", Type::kText, false, &all.attrs},
+      {"marks", Type::kText, false, &all.marks},
+  };
+  table.owner = std::move(columns);
   return table;
 }
 

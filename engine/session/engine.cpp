@@ -155,8 +155,10 @@ void Engine::read(Read work) {
   work(both);
 }
 
-void Engine::read_trace(model::Batch& out, bool with_marks) {
+std::uint64_t Engine::read_trace(model::Batch& out, bool with_marks) {
+  std::uint64_t evicted = 0;
   read([&](const Memory& memory) {
+    evicted = memory.evicted();
     memory.copy_to(out, with_marks);
     const std::size_t first = out.spans.size();
     state_->shared.drainer.append_open(out);
@@ -165,6 +167,7 @@ void Engine::read_trace(model::Batch& out, bool with_marks) {
       if (with_marks) memory.copy_open_marks(out.spans[i].id, out);
     }
   });
+  return evicted;
 }
 
 void Engine::forget_trace() {

@@ -82,8 +82,8 @@ class Engine {
   // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
-  // Without marks, spans only say how many they have.
-  void read_trace(model::Batch& out, bool with_marks = true);
+  // Without marks, spans only say how many they have. Returns how many older ones are held no more.
+  std::uint64_t read_trace(model::Batch& out, bool with_marks = true);
   // Drops what is held for reading back.
   void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.

@@ -265,7 +265,9 @@ void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
 }
 
 void Memory::copy_to(model::Batch& out, bool with_marks) const {
-  out.spans.reserve(out.spans.size() + count_);
+  constexpr std::size_t kOpenScopes = 256;  // are appended to it as a rule
+  out.spans.reserve(out.spans.size() + count_ + kOpenScopes);
+  if (with_marks) out.marks.reserve(out.marks.size() + fresh_mark_);
   for (std::size_t i = 0; i < count_; ++i) {
     const Row& row = this->row(first_ + i);
     model::Span& span = out.spans.emplace_back();

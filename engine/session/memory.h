@@ -28,6 +28,8 @@ class Memory {
   void add(const model::Batch& batch);
   void clear();
   std::size_t size() const noexcept { return count_; }
+  // How many spans made way for newer ones.
+  std::uint64_t evicted() const noexcept { return first_; }
 
   // Appends every span, oldest first, with its marks; text is copied into the batch's arena.
   // Without marks each span only says how many it has (mark_id_count).

@@ -100,12 +100,15 @@ def profile(
     )
 
 
-def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+def trace(
+    format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
+) -> Any:
     """The spans of this session, without leaving the process.
 
     ``format``: ``"tree"`` prints the text (a notebook cell shows it), ``"dict"`` is nested dicts,
     ``"json"`` a string, ``"df"`` a pandas DataFrame, ``"arrow"`` an object with
     ``__arrow_c_stream__`` for pyarrow, polars, duckdb and pandas.
     ``name`` keeps the spans of that name and what is below them, ``last`` the N that closed last.
+    ``summary=True`` adds them up by name, as ``sonde trace --summary`` does, in the same formats.
     """
-    return get_default().trace(format, name, last)
+    return get_default().trace(format, name, last, summary)

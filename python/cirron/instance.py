@@ -29,16 +29,24 @@ class Profiler(session.Profiler):
         owner: Cirron = self._owner
         return owner
 
-    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    def trace(
+        self,
+        format: str = "tree",
+        name: str | None = None,
+        last: int | None = None,
+        summary: bool = False,
+    ) -> Any:
         """The spans of the session; see ``cirron.trace``."""
-        return trace(format, name, last)
+        return trace(format, name, last, summary)
 
 
-def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+def trace(
+    format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
+) -> Any:
     from sonde import readback
 
     try:
-        return readback.trace(format, name, last)
+        return readback.trace(format, name, last, summary)
     except MissingPackageError as error:
         raise CirronDependencyError(str(error)) from error
 

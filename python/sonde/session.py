@@ -102,11 +102,17 @@ class Profiler:
             _guarded(facts.refresh, "what the session says of itself may be out of date")
             _guarded(_core.flush, "flush() failed")
 
-    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    def trace(
+        self,
+        format: str = "tree",
+        name: str | None = None,
+        last: int | None = None,
+        summary: bool = False,
+    ) -> Any:
         """The spans of the session; see ``sonde.readback.trace``."""
         from sonde.readback import trace
 
-        return trace(format, name, last)
+        return trace(format, name, last, summary)
 
     def shutdown(self) -> None:
         """Closes what is open, writes everything, and makes way for another profile()."""

@@ -14,7 +14,7 @@ _said = False
 def find() -> str | None:
     """The one that the Cirron SDK would read: in the working directory, or the nearest above it."""
     try:
-        folder = getcwd()
+        folder = getcwd()  # noqa: PTH109
     except OSError:
         return None
     while True:

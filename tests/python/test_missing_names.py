@@ -1,4 +1,4 @@
-"""What of the Cirron SDK is not here says so: names, a cirron.yaml, flags that look like options."""
+"""What of the Cirron SDK is not here says so: names, a cirron.yaml, flags that look like ours."""
 
 import copy
 import logging
@@ -42,11 +42,11 @@ def test_method_of_an_instance_says_the_same(name):
 
 
 def test_other_names_are_plain_errors():
-    with pytest.raises(AttributeError, match="module 'cirron' has no attribute 'profil'$"):
+    with pytest.raises(AttributeError, match=r"module 'cirron' has no attribute 'profil'$"):
         _ = ci.profil
     with pytest.raises(ImportError, match="cannot import name 'profil'"):
         exec("from cirron import profil")
-    with pytest.raises(AttributeError, match="'Cirron' object has no attribute 'map'$"):
+    with pytest.raises(AttributeError, match=r"'Cirron' object has no attribute 'map'$"):
         _ = ci.Cirron().map
 
 

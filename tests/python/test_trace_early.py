@@ -40,6 +40,7 @@ def test_trace_before_profile_takes_nothing_from_the_first_write(spool_dir, look
 def test_every_format_takes_nothing(spool_dir, format, capsys):
     record()
     ci.trace(format=format)
+    ci.trace(format=format, summary=True)
     ci.profile(flush_interval=3600)
     ci.flush()
     assert sorted(Spool(spool_dir).names()) == ["early", "inner"]

@@ -114,6 +114,7 @@ TEST(Arrow, SchemaHasEveryColumnInOrderWithItsTypeAndNullability) {
       {"thread_id", "L", false}, {"pid", "i", false},
       {"rank", "i", false},      {"mark_count", "l", false},
       {"depth", "i", false},     {"attrs", "u", false},
+      {"marks", "u", false},
   };
   EXPECT_STREQ(table.schema.format, "+s");
   ASSERT_EQ(static_cast<std::size_t>(table.schema.n_children), expected.size());

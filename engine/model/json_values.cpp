@@ -1,24 +1,24 @@
-#include "engine/report/json_values.h"
+#include "engine/model/json_values.h"
 
-namespace sonde::report {
+namespace sonde::model {
 
-void write_value(base::JsonWriter& out, const model::Mark& mark) {
+void write_value(base::JsonWriter& out, const Mark& mark) {
   switch (mark.type) {
-    case model::ValueType::kFloat:
+    case ValueType::kFloat:
       return out.number(mark.real);
-    case model::ValueType::kInt:
+    case ValueType::kInt:
       return mark.text.empty() ? out.number(mark.integer) : out.raw(mark.text);
-    case model::ValueType::kBool:
+    case ValueType::kBool:
       return out.boolean(mark.integer != 0);
-    case model::ValueType::kString:
+    case ValueType::kString:
       return out.string(mark.text);
   }
 }
 
 void write_optional(base::JsonWriter& out, std::int64_t value) {
-  value == model::kNone ? out.null() : out.number(value);
+  value == kNone ? out.null() : out.number(value);
 }
 
 void write_optional(base::JsonWriter& out, const base::Id& id) { id ? out.hex(id) : out.null(); }
 
-}  // namespace sonde::report
+}  // namespace sonde::model

@@ -1,0 +1,13 @@
+// Trace values inside the JSON of reports and columns.
+#pragma once
+
+#include "engine/base/json_writer.h"
+#include "engine/model/trace.h"
+
+namespace sonde::model {
+
+void write_value(base::JsonWriter& out, const Mark& mark);
+void write_optional(base::JsonWriter& out, std::int64_t value);  // null for kNone
+void write_optional(base::JsonWriter& out, const base::Id& id);  // null for the null id
+
+}  // namespace sonde::model
