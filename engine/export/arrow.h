@@ -66,8 +66,8 @@ namespace sonde::exporting {
 //   thread_id uint64 | pid int32 rank int32 | mark_count int64 | depth int32 | attrs utf8 (a JSON
 //   object) | marks utf8 (a JSON list of {name, value, kind})
 //
-// `?` is nullable; what a span that is still open cannot have is null. mark_count counts the marks
-// of the batch (or, where it carries none, what its spans say), depth the ancestors in it. The
+// `?` is nullable; what a span that is still open cannot have is null. mark_count is
+// what the spans say, marks what the batch has in mark_lists, depth counts the ancestors in it. The
 // consumer calls out->release, from any thread; the stream holds the batch until its table is
 // taken. Throws std::bad_alloc; the callbacks throw nothing and return an errno.
 void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);

@@ -1,12 +1,7 @@
 #include "engine/export/span_columns.h"
 
-#include <optional>
-#include <span>
 #include <unordered_map>
 
-#include "engine/base/json_writer.h"
-#include "engine/model/id_index.h"
-#include "engine/model/json_values.h"
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {
@@ -71,81 +66,14 @@ class NameIndex {
   std::int32_t last_index_ = 0;
 };
 
-// The marks of each row, in the order they came.
-class MarkRows {
- public:
-  explicit MarkRows(const model::Batch& batch) : firsts_(batch.spans.size() + 1) {
-    const std::vector<std::uint32_t> rows = find_rows(batch);
-    for (const std::uint32_t row : rows) {
-      if (row != model::IdIndex::kNone) ++firsts_[row + 1];
-    }
-    for (std::size_t row = 1; row < firsts_.size(); ++row) firsts_[row] += firsts_[row - 1];
-    ordered_.resize(firsts_.back());
-    std::vector<std::uint32_t> next(firsts_.begin(), firsts_.end() - 1);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i] != model::IdIndex::kNone) ordered_[next[rows[i]]++] = &batch.marks[i];
-    }
-  }
-
-  std::span<const model::Mark* const> of(std::size_t row) const {
-    return {ordered_.data() + firsts_[row], firsts_[row + 1] - firsts_[row]};
-  }
-
- private:
-  // Mostly they lie in the order of their spans: the next one is where the last one was, or behind.
-  static std::vector<std::uint32_t> find_rows(const model::Batch& batch) {
-    std::vector<std::uint32_t> rows;
-    rows.reserve(batch.marks.size());
-    std::optional<model::IdIndex> index;
-    std::uint32_t row = 0;
-    const auto is_at = [&](std::uint32_t at, const base::Id& id) {
-      return at < batch.spans.size() && batch.spans[at].id == id;
-    };
-    for (const model::Mark& mark : batch.marks) {
-      if (is_at(row + 1, mark.span_id)) {
-        ++row;
-      } else if (!is_at(row, mark.span_id)) {
-        if (!index) index.emplace(batch.spans);
-        const std::uint32_t found = index->find(mark.span_id);
-        rows.push_back(found);
-        if (found != model::IdIndex::kNone) row = found;
-        continue;
-      }
-      rows.push_back(row);
-    }
-    return rows;
-  }
-
-  std::vector<std::uint32_t> firsts_;  // into ordered_, by row
-  std::vector<const model::Mark*> ordered_;
-};
-
-void write_marks(base::JsonWriter& out, std::span<const model::Mark* const> marks) {
-  for (const model::Mark* mark : marks) {
-    out.raw(mark == marks.front() ? "[{\"name\":" : ",{\"name\":");
-    out.string(mark->name);
-    out.raw(",\"value\":");
-    model::write_value(out, *mark);
-    out.raw(mark->summary ? ",\"kind\":\"summary\"}" : ",\"kind\":\"point\"}");
-  }
-  out.raw(marks.empty() ? "[]" : "]");
-}
-
-// Marks that came with the batch are counted and written down; without any, the spans know how many
-// they have.
+// As many as the spans say they have; their text where the batch has it.
 void add_marks(SpanColumns& table, const model::Batch& batch) {
-  const MarkRows marks(batch);
   constexpr std::size_t kUsualBytes = 48;
-  table.marks.text.reserve(2 * table.rows + kUsualBytes * batch.marks.size());
-  base::JsonWriter json;
-  for (std::size_t row = 0; row < table.rows; ++row) {
-    const auto own = marks.of(row);
-    table.mark_count.longs.push_back(batch.marks.empty()
-                                         ? std::int64_t{batch.spans[row].mark_id_count}
-                                         : static_cast<std::int64_t>(own.size()));
-    json.clear();
-    write_marks(json, own);
-    table.marks.text += json.view();  // the writer leaves nothing that is not UTF-8
+  table.marks.text.reserve(2 * table.rows + kUsualBytes * batch.mark_lists.size());
+  for (const model::Span& span : batch.spans) {
+    table.mark_count.longs.push_back(span.mark_id_count);
+    const bool text = span.mark_id_count != 0 && span.first_mark_id < batch.mark_lists.size();
+    table.marks.text += text ? batch.mark_lists[span.first_mark_id] : std::string_view("[]");
     table.marks.end_text();
   }
 }

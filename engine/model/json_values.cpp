@@ -15,6 +15,17 @@ void write_value(base::JsonWriter& out, const Mark& mark) {
   }
 }
 
+void write_marks(base::JsonWriter& out, std::span<const Mark> marks) {
+  for (const Mark& mark : marks) {
+    out.raw(&mark == &marks.front() ? "[{\"name\":" : ",{\"name\":");
+    out.string(mark.name);
+    out.raw(",\"value\":");
+    write_value(out, mark);
+    out.raw(mark.summary ? ",\"kind\":\"summary\"}" : ",\"kind\":\"point\"}");
+  }
+  out.raw(marks.empty() ? "[]" : "]");
+}
+
 void write_optional(base::JsonWriter& out, std::int64_t value) {
   value == kNone ? out.null() : out.number(value);
 }

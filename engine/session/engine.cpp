@@ -155,17 +155,15 @@ void Engine::read(Read work) {
   work(both);
 }
 
-std::uint64_t Engine::read_trace(model::Batch& out, bool with_marks) {
+std::uint64_t Engine::read_trace(model::Batch& out, MarksAs how) {
   std::uint64_t evicted = 0;
   read([&](const Memory& memory) {
     evicted = memory.evicted();
-    memory.copy_to(out, with_marks);
+    memory.copy_to(out, how);
     const std::size_t first = out.spans.size();
     state_->shared.drainer.append_open(out);
-    for (std::size_t i = first; i < out.spans.size(); ++i) {
-      out.spans[i].mark_id_count = memory.count_open_marks(out.spans[i].id);
-      if (with_marks) memory.copy_open_marks(out.spans[i].id, out);
-    }
+    for (std::size_t i = first; i < out.spans.size(); ++i)
+      memory.add_open_marks(out.spans[i], out, how);
   });
   return evicted;
 }

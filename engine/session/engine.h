@@ -9,6 +9,7 @@
 
 #include "engine/model/trace.h"
 #include "engine/session/attributes.h"
+#include "engine/session/memory.h"
 #include "engine/session/options.h"
 #include "engine/snapshot/capture.h"
 
@@ -82,8 +83,8 @@ class Engine {
   // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
-  // Without marks, spans only say how many they have. Returns how many older ones are held no more.
-  std::uint64_t read_trace(model::Batch& out, bool with_marks = true);
+  // Returns how many older ones are held no more.
+  std::uint64_t read_trace(model::Batch& out, MarksAs how = MarksAs::kMarks);
   // Drops what is held for reading back.
   void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.

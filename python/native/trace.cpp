@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -29,21 +30,37 @@ namespace sonde::native {
 namespace {
 
 using model::kNone;
+using session::MarksAs;
 using Name = std::optional<std::string>;
 using Last = std::optional<std::int64_t>;
 
+// A reading of 100,000 spans takes and frees some 40 MB. As glibc is set up it would give them back
+// to the system each time, and faulting them in again takes as long as everything else. It keeps
+// twice as much as the largest block that was ever mapped and freed (mallopt(3), M_MMAP_THRESHOLD),
+// so here is one, never touched, below the 32 MiB up to which that counts.
+void let_malloc_keep_a_reading() {
+  static const bool done = [] {
+    void* volatile block = std::malloc(std::size_t{31} << 20);
+    std::free(block);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
 // Everything recorded so far, selected. Flushes first, without the GIL. `left_out`: how many older
 // spans are held no more.
-std::shared_ptr<model::Batch> read(const Name& name, const Last& last, bool with_marks = true,
+std::shared_ptr<model::Batch> read(const Name& name, const Last& last,
+                                   MarksAs marks = MarksAs::kMarks,
                                    std::uint64_t* left_out = nullptr) {
   session::Engine& engine = session::Engine::instance();
   settle_hooks();
+  let_malloc_keep_a_reading();
   {
     const nb::gil_scoped_release release;
     engine.flush();
   }
   auto batch = std::make_shared<model::Batch>();
-  const std::uint64_t evicted = engine.read_trace(*batch, with_marks);
+  const std::uint64_t evicted = engine.read_trace(*batch, marks);
   if (left_out != nullptr) *left_out = evicted;
   if (name) batch->spans = model::select_name(batch->spans, *name);
   if (last) {
@@ -200,7 +217,7 @@ PyObject* text_at(const exporting::Column& column, std::size_t row) {
 }
 
 nb::dict columns(const Name& name, const Last& last) {
-  const auto batch = read(name, last);
+  const auto batch = read(name, last, MarksAs::kText);
   const exporting::SpanColumns texts = exporting::make_columns(*batch);
   const auto& spans = batch->spans;
   const std::vector<std::uint32_t> depths = model::find_depths(spans);
@@ -272,7 +289,7 @@ struct SummaryTable {
 SummaryTable summarize(const Name& name, const Last& last) {
   std::uint64_t left_out = 0;
   // The summary looks for the name by itself; the last N are those of the name.
-  const auto batch = read(last ? name : Name(), last, false, &left_out);
+  const auto batch = read(last ? name : Name(), last, MarksAs::kCount, &left_out);
   analysis::Summarizer summarizer;
   summarizer.add(batch->spans);
   analysis::Summary summary = summarizer.finish(name.value_or(""));
@@ -324,8 +341,10 @@ void add_trace(nb::module_& module) {
       .def("__len__", [](const ArrowTable& self) { return self.batch->spans.size(); });
   module.def(
       "trace_arrow",
-      [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count)}; }, name,
-      last, "One row per span, as Arrow.");
+      [](const Name& wanted, const Last& count) {
+        return ArrowTable{read(wanted, count, MarksAs::kText)};
+      },
+      name, last, "One row per span, as Arrow.");
   nb::class_<SummaryTable>(module, "SummaryTable",
                            "Spans added up by name, as text, page, JSON or Arrow.")
       .def("__arrow_c_stream__", &SummaryTable::stream, nb::arg("requested_schema") = nb::none())

@@ -120,6 +120,7 @@ TABLES: dict[str, str | None] = {
     "keras": None,
     "transformers": None,
     "lightning": None,
+    "jax": None,
 }
 ARGUMENTS = (
     "config",

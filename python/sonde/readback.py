@@ -171,13 +171,16 @@ def data_frame(name: str | None, last: int | None) -> Any:
         except ImportError:
             pass
         else:
-            return frame_from_arrow(arrow, _core.trace_arrow(name, last))
+            # Nobody but the reader holds the spans: they go as soon as the columns are made.
+            return frame_from_arrow(
+                arrow, arrow.RecordBatchReader.from_stream(_core.trace_arrow(name, last))
+            )
     return pandas.DataFrame(_core.trace_columns(name, last))
 
 
-def frame_from_arrow(arrow: Any, spans: object) -> Any:
+def frame_from_arrow(arrow: Any, spans: Any) -> Any:
     """The same without a Python object per cell: since pandas 3 its text columns are Arrow's."""
-    table = arrow.RecordBatchReader.from_stream(spans).read_all().select(COLUMNS)
+    table = spans.read_all().select(COLUMNS)
     for name, kind in (("name", arrow.string()), ("depth", arrow.int64())):
         place = COLUMNS.index(name)
         table = table.set_column(place, name, table.column(place).cast(kind))

@@ -117,6 +117,7 @@ def test_switched_off_it_says_nothing(workdir):
         ({"keras": 1}, "kept for the keras hook"),
         ({"transformers": 1}, "kept for the transformers hook"),
         ({"lightning": 1}, "kept for the lightning hook"),
+        ({"jax": 1}, "kept for the jax hook"),
     ],
 )
 def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):
