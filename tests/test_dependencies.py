@@ -26,7 +26,7 @@ MAY_USE: dict[str, set[str]] = {
     "session": {"base", "record", "model", "spool", "snapshot", "probe"},
     "analysis": {"base", "model"},
     "report": {"base", "model", "analysis"},
-    "export": {"base", "model"},
+    "export": {"base", "model", "analysis"},
     "store": {"base", "model"},
     "collector": {"base", "model", "store", "analysis", "report"},
     "tui": {"base", "model", "spool", "analysis", "report", "export", "store", "collector"},

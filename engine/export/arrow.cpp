@@ -1,46 +1,17 @@
 #include "engine/export/arrow.h"
 
-#include <array>
 #include <cerrno>
 #include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "engine/export/span_columns.h"
 
 namespace sonde::exporting {
 
 namespace {
-
-enum class Type { kText, kLong, kUnsignedLong, kShort, kDictionary };
-
-struct Field {
-  const char* name;
-  Type type;
-  bool nullable;
-  Column SpanColumns::*column;
-};
-
-constexpr std::array kFields = {
-    Field{"id", Type::kText, false, &SpanColumns::id},
-    Field{"parent_id", Type::kText, true, &SpanColumns::parent_id},
-    Field{"name", Type::kDictionary, false, &SpanColumns::name},
-    Field{"index", Type::kLong, true, &SpanColumns::index},
-    Field{"start_ns", Type::kLong, false, &SpanColumns::start_ns},
-    Field{"end_ns", Type::kLong, true, &SpanColumns::end_ns},
-    Field{"wall_us", Type::kLong, true, &SpanColumns::wall_us},
-    Field{"cpu_ns", Type::kLong, true, &SpanColumns::cpu_ns},
-    Field{"gpu_ns", Type::kLong, true, &SpanColumns::gpu_ns},
-    Field{"memory_peak_bytes", Type::kLong, true, &SpanColumns::memory_peak_bytes},
-    Field{"thread_id", Type::kUnsignedLong, false, &SpanColumns::thread_id},
-    Field{"pid", Type::kShort, false, &SpanColumns::pid},
-    Field{"rank", Type::kShort, false, &SpanColumns::rank},
-    Field{"mark_count", Type::kLong, false, &SpanColumns::mark_count},
-    Field{"depth", Type::kShort, false, &SpanColumns::depth},
-    Field{"attrs", Type::kText, false, &SpanColumns::attrs},
-};
-constexpr Field kNames = {"", Type::kText, false, &SpanColumns::names};
 
 const char* format_of(Type type) {
   switch (type) {
@@ -50,6 +21,8 @@ const char* format_of(Type type) {
       return "L";
     case Type::kLong:
       return "l";
+    case Type::kReal:
+      return "g";
     case Type::kShort:
     case Type::kDictionary:  // the type of its indices
       return "i";
@@ -62,11 +35,11 @@ const char* format_of(Type type) {
 // still its own.
 template <typename Node>
 struct Owner {
-  std::array<Node, kFields.size()> children = {};
-  std::array<Node*, kFields.size()> child_pointers = {};
+  std::vector<Node> children;
+  std::vector<Node*> child_pointers;
   Node dictionary = {};
-  std::shared_ptr<const SpanColumns> columns;  // arrays only
-  const void* buffers[3] = {};                 // arrays only
+  std::shared_ptr<const void> columns;  // arrays only
+  const void* buffers[3] = {};          // arrays only
 };
 
 template <typename Node>
@@ -91,10 +64,11 @@ Owner<Node>& own(Node* node) {
 }
 
 template <typename Node>
-void own_children(Node* node, Owner<Node>& owner) {
-  for (std::size_t i = 0; i < kFields.size(); ++i) owner.child_pointers[i] = &owner.children[i];
+void own_children(Node* node, Owner<Node>& owner, std::size_t count) {
+  owner.children.resize(count);
+  for (Node& child : owner.children) owner.child_pointers.push_back(&child);
   node->children = owner.child_pointers.data();
-  node->n_children = static_cast<std::int64_t>(kFields.size());
+  node->n_children = static_cast<std::int64_t>(count);
 }
 
 void make_schema(const Field& field, ArrowSchema* out) {
@@ -105,15 +79,16 @@ void make_schema(const Field& field, ArrowSchema* out) {
   out->flags = field.nullable ? kNullable : 0;
   if (field.type != Type::kDictionary) return;
   out->dictionary = &owner.dictionary;
-  make_schema(kNames, out->dictionary);
+  make_schema({"", Type::kText}, out->dictionary);
 }
 
-void make_table_schema(ArrowSchema* out) {
+void make_table_schema(const ColumnTable& table, ArrowSchema* out) {
   Owner<ArrowSchema>& owner = own(out);
   out->format = "+s";
   out->name = "";
-  own_children(out, owner);
-  for (std::size_t i = 0; i < kFields.size(); ++i) make_schema(kFields[i], out->children[i]);
+  own_children(out, owner, table.fields.size());
+  for (std::size_t i = 0; i < table.fields.size(); ++i)
+    make_schema(table.fields[i], out->children[i]);
 }
 
 // Some consumers refuse a null pointer where zero bytes are meant.
@@ -123,10 +98,10 @@ const void* address(const Values& values) {
   return values.empty() ? static_cast<const void*>(&kNothing) : values.data();
 }
 
-void make_array(const Field& field, std::size_t rows,
-                const std::shared_ptr<const SpanColumns>& columns, ArrowArray* out) {
+void make_array(const Field& field, std::size_t rows, const std::shared_ptr<const void>& columns,
+                ArrowArray* out) {
   Owner<ArrowArray>& owner = own(out);
-  const Column& column = *columns.*field.column;
+  const Column& column = *field.column;
   owner.columns = columns;
   out->length = static_cast<std::int64_t>(rows);
   out->null_count = column.null_count;
@@ -146,27 +121,41 @@ void make_array(const Field& field, std::size_t rows,
     case Type::kShort:
       owner.buffers[1] = address(column.shorts);
       break;
+    case Type::kReal:
+      owner.buffers[1] = address(column.reals);
+      break;
     case Type::kDictionary:
       owner.buffers[1] = address(column.shorts);
       out->dictionary = &owner.dictionary;
-      make_array(kNames, columns->names.offsets.size() - 1, columns, out->dictionary);
+      make_array({"", Type::kText, false, field.dictionary}, field.dictionary->offsets.size() - 1,
+                 columns, out->dictionary);
       break;
   }
 }
 
-void make_table(const std::shared_ptr<const SpanColumns>& columns, ArrowArray* out) {
+void make_table(const ColumnTable& table, ArrowArray* out) {
   Owner<ArrowArray>& owner = own(out);
-  out->length = static_cast<std::int64_t>(columns->rows);
+  out->length = static_cast<std::int64_t>(table.rows);
   out->buffers = owner.buffers;  // one, the validity of the rows: all of them are
   out->n_buffers = 1;
-  own_children(out, owner);
-  for (std::size_t i = 0; i < kFields.size(); ++i)
-    make_array(kFields[i], columns->rows, columns, out->children[i]);
+  own_children(out, owner, table.fields.size());
+  for (std::size_t i = 0; i < table.fields.size(); ++i)
+    make_array(table.fields[i], table.rows, table.owner, out->children[i]);
 }
 
 struct Stream {
-  std::shared_ptr<const model::Batch> batch;  // gone once the table was taken
+  MakeTable make;     // gone once it was called
+  ColumnTable table;  // its columns are gone once they were taken
+  bool taken = false;
   std::string error;
+
+  const ColumnTable& look() {
+    if (make) {
+      table = make();
+      make = nullptr;
+    }
+    return table;
+  }
 };
 
 // Runs `make` and turns what it throws into an errno. What was half made is released.
@@ -189,15 +178,17 @@ int guarded(Stream& stream, Node* out, Make make) {
 }
 
 int get_schema(ArrowArrayStream* self, ArrowSchema* out) {
-  return guarded(*static_cast<Stream*>(self->private_data), out, [&] { make_table_schema(out); });
+  auto& stream = *static_cast<Stream*>(self->private_data);
+  return guarded(stream, out, [&] { make_table_schema(stream.look(), out); });
 }
 
 int get_next(ArrowArrayStream* self, ArrowArray* out) {
   auto& stream = *static_cast<Stream*>(self->private_data);
   return guarded(stream, out, [&] {
-    if (!stream.batch) return;  // a released array is the end of the stream
-    make_table(std::make_shared<const SpanColumns>(make_columns(*stream.batch)), out);
-    stream.batch.reset();
+    if (stream.taken) return;  // a released array is the end of the stream
+    make_table(stream.look(), out);
+    stream.table.owner.reset();
+    stream.taken = true;
   });
 }
 
@@ -213,12 +204,20 @@ void release_stream(ArrowArrayStream* self) {
 
 }  // namespace
 
-void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out) {
-  out->private_data = new Stream{std::move(spans_and_marks), {}};
+void export_table(MakeTable make, ArrowArrayStream* out) {
+  out->private_data = new Stream{std::move(make), {}, false, {}};
   out->get_schema = get_schema;
   out->get_next = get_next;
   out->get_last_error = get_last_error;
   out->release = release_stream;
+}
+
+void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out) {
+  export_table(
+      [batch = std::move(spans_and_marks)] {
+        return as_table(std::make_shared<const SpanColumns>(make_columns(*batch)));
+      },
+      out);
 }
 
 }  // namespace sonde::exporting

@@ -1,10 +1,12 @@
-// Spans as a table, through the Arrow C stream interface: pandas, polars, pyarrow and duckdb take
+// Tables, through the Arrow C stream interface: pandas, polars, pyarrow and duckdb take
 // the buffers as they are, without a copy and without this library knowing any of them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
+#include "engine/export/columns.h"
 #include "engine/model/trace.h"
 
 // The declarations of https://arrow.apache.org/docs/format/CDataInterface.html and
@@ -62,12 +64,16 @@ namespace sonde::exporting {
 //   id utf8 | parent_id utf8? | name dictionary<int32, utf8> | index int64? | start_ns int64 |
 //   end_ns int64? wall_us int64? | cpu_ns int64? | gpu_ns int64? | memory_peak_bytes int64? |
 //   thread_id uint64 | pid int32 rank int32 | mark_count int64 | depth int32 | attrs utf8 (a JSON
-//   object)
+//   object) | marks utf8 (a JSON list of {name, value, kind})
 //
-// `?` is nullable; what a span that is still open cannot have is null. mark_count counts the marks
-// of the batch (or, where it carries none, what its spans say), depth the ancestors in it. The
+// `?` is nullable; what a span that is still open cannot have is null. mark_count is
+// what the spans say, marks what the batch has in mark_lists, depth counts the ancestors in it. The
 // consumer calls out->release, from any thread; the stream holds the batch until its table is
 // taken. Throws std::bad_alloc; the callbacks throw nothing and return an errno.
 void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);
+
+// The same for any table, which is made when the consumer first asks.
+using MakeTable = std::function<ColumnTable()>;
+void export_table(MakeTable make, ArrowArrayStream* out);
 
 }  // namespace sonde::exporting

@@ -1,60 +1,24 @@
 #include "engine/export/span_columns.h"
 
-#include <limits>
-#include <stdexcept>
 #include <unordered_map>
 
-#include "engine/model/id_index.h"
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {
 
 namespace {
 
-bool is_ascii(std::string_view text) {
-  unsigned char seen = 0;
-  for (const char c : text) seen |= static_cast<unsigned char>(c);
-  return seen < 0x80;
-}
-
-// Length of the UTF-8 sequence at the start of `text`, 0 if there is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : (lead >> 4) == 14            ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  }
-  // Longer than needed, a surrogate, or beyond the last code point.
-  if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F)) return 0;
-  if ((lead == 0xF0 && at(1) < 0x90) || (lead == 0xF4 && at(1) > 0x8F)) return 0;
-  return length;
-}
-
-void end_text(Column& column) {
-  if (column.text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw std::length_error(
-        "more than 2 GiB of text in one column; ask for fewer spans with name= or last=");
-  }
-  column.offsets.push_back(static_cast<std::int32_t>(column.text.size()));
-}
-
 void add_id(Column& column, const base::Id& id) {
   char digits[32];
   base::write_hex(id, digits);
   column.text.append(digits, sizeof digits);
-  end_text(column);
+  column.end_text();
 }
 
 void add_parent(Column& column, const base::Id& id, std::size_t row, std::size_t rows) {
   if (id) return add_id(column, id);
   column.set_null(row, rows);
-  end_text(column);
+  column.end_text();
 }
 
 void add_optional(Column& column, std::int64_t value, std::size_t row, std::size_t rows) {
@@ -71,7 +35,7 @@ void add_attrs(Column& column, std::string_view members) {
     append_utf8(column.text, members);
     column.text += '}';
   }
-  end_text(column);
+  column.end_text();
 }
 
 class NameIndex {
@@ -91,7 +55,7 @@ class NameIndex {
         indices_.try_emplace(name, static_cast<std::int32_t>(indices_.size()));
     if (fresh) {
       append_utf8(names_.text, name);
-      end_text(names_);
+      names_.end_text();
     }
     return found->second;
   }
@@ -102,56 +66,32 @@ class NameIndex {
   std::int32_t last_index_ = 0;
 };
 
-// Marks that came with the batch are counted; without any, the spans know how many they have.
-std::vector<std::int64_t> count_marks(const model::Batch& batch) {
-  std::vector<std::int64_t> counts(batch.spans.size());
-  if (batch.marks.empty()) {
-    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = batch.spans[i].mark_id_count;
-    return counts;
+// As many as the spans say they have; their text where the batch has it.
+void add_marks(SpanColumns& table, const model::Batch& batch) {
+  constexpr std::size_t kUsualBytes = 48;
+  table.marks.text.reserve(2 * table.rows + kUsualBytes * batch.mark_lists.size());
+  for (const model::Span& span : batch.spans) {
+    table.mark_count.longs.push_back(span.mark_id_count);
+    const bool text = span.mark_id_count != 0 && span.first_mark_id < batch.mark_lists.size();
+    table.marks.text += text ? batch.mark_lists[span.first_mark_id] : std::string_view("[]");
+    table.marks.end_text();
   }
-  const model::IdIndex rows(batch.spans);
-  for (const model::Mark& mark : batch.marks) {
-    if (const std::uint32_t row = rows.find(mark.span_id); row != model::IdIndex::kNone)
-      ++counts[row];
-  }
-  return counts;
 }
 
 }  // namespace
 
-void Column::set_null(std::size_t row, std::size_t rows) {
-  if (valid.empty()) valid.assign((rows + 7) / 8, 0xFF);
-  valid[row / 8] = static_cast<std::uint8_t>(valid[row / 8] & ~(1u << (row % 8)));
-  ++null_count;
-}
-
-void append_utf8(std::string& out, std::string_view text) {
-  if (is_ascii(text)) {
-    out += text;
-    return;
-  }
-  while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
-    if (length == 0) {
-      out += "\xEF\xBF\xBD";
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-}
-
 SpanColumns make_columns(const model::Batch& batch) {
   SpanColumns table;
   const std::size_t rows = table.rows = batch.spans.size();
-  for (Column* text : {&table.id, &table.parent_id, &table.attrs}) {
+  for (Column* text : {&table.id, &table.parent_id, &table.attrs, &table.marks}) {
     text->offsets.reserve(rows + 1);
     text->offsets.push_back(0);
   }
   for (Column* ids : {&table.id, &table.parent_id}) ids->text.reserve(rows * 32);
   table.attrs.text.reserve(rows * 2);
-  for (Column* longs : {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns,
-                        &table.gpu_ns, &table.memory_peak_bytes, &table.thread_id}) {
+  for (Column* longs :
+       {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns, &table.gpu_ns,
+        &table.memory_peak_bytes, &table.thread_id, &table.mark_count}) {
     longs->longs.reserve(rows);
   }
   for (Column* shorts : {&table.name, &table.pid, &table.rank, &table.depth})
@@ -179,7 +119,34 @@ SpanColumns make_columns(const model::Batch& batch) {
     table.depth.shorts.push_back(static_cast<std::int32_t>(depths[row]));
     add_attrs(table.attrs, span.attrs);
   }
-  table.mark_count.longs = count_marks(batch);
+  add_marks(table, batch);
+  return table;
+}
+
+ColumnTable as_table(std::shared_ptr<const SpanColumns> columns) {
+  const SpanColumns& all = *columns;
+  ColumnTable table;
+  table.rows = all.rows;
+  table.fields = {
+      {"id", Type::kText, false, &all.id},
+      {"parent_id", Type::kText, true, &all.parent_id},
+      {"name", Type::kDictionary, false, &all.name, &all.names},
+      {"index", Type::kLong, true, &all.index},
+      {"start_ns", Type::kLong, false, &all.start_ns},
+      {"end_ns", Type::kLong, true, &all.end_ns},
+      {"wall_us", Type::kLong, true, &all.wall_us},
+      {"cpu_ns", Type::kLong, true, &all.cpu_ns},
+      {"gpu_ns", Type::kLong, true, &all.gpu_ns},
+      {"memory_peak_bytes", Type::kLong, true, &all.memory_peak_bytes},
+      {"thread_id", Type::kUnsignedLong, false, &all.thread_id},
+      {"pid", Type::kShort, false, &all.pid},
+      {"rank", Type::kShort, false, &all.rank},
+      {"mark_count", Type::kLong, false, &all.mark_count},
+      {"depth", Type::kShort, false, &all.depth},
+      {"attrs", Type::kText, false, &all.attrs},
+      {"marks", Type::kText, false, &all.marks},
+  };
+  table.owner = std::move(columns);
   return table;
 }
 

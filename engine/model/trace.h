@@ -147,6 +147,9 @@ struct Batch {
   std::vector<Snapshot> snapshots;
   std::vector<TensorStats> tensors;  // one for each snapshot, where the reader was asked for them
   std::vector<base::Id> mark_ids;
+  // Where the marks were asked for as text: JSON lists, at first_mark_id of each span that has
+  // some.
+  std::vector<std::string_view> mark_lists;
   base::Arena arena;
 
   bool empty() const noexcept { return spans.empty() && marks.empty() && snapshots.empty(); }
@@ -160,6 +163,7 @@ struct Batch {
     snapshots.clear();
     tensors.clear();
     mark_ids.clear();
+    mark_lists.clear();
     arena.clear();
   }
 };

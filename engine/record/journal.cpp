@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/record/bus_guard.h"
+#include "engine/record/ends.h"
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
 
@@ -474,6 +475,7 @@ void Journal::after_fork_in_child() noexcept {
   detail::mirror_names();
   detail::names_mutex().unlock();
   backing_.unlock();
+  detail::forget_ends();
   detail::begin_generation();
 }
 

@@ -103,6 +103,10 @@ class Journal {
   // -- any recording thread, off the hot path --
 
   std::uint32_t take_block() noexcept;  // 0: none left
+  // Whether less than half of what may be held without a session is left.
+  bool room_is_short() const noexcept {
+    return available_.load(std::memory_order_relaxed) < static_cast<std::int32_t>(kIdleBlocks / 2);
+  }
   // Held while the backing is exchanged, and by whoever writes although the gate is closed: a
   // thread that ends and gives its lane back. Taken before every other lock here.
   std::mutex& backing() noexcept { return backing_; }

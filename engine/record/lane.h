@@ -38,7 +38,7 @@ inline std::uint64_t parent_of_stack(const Lane& stack) noexcept {
   return stack.inherited_parent != 0 && stack.inherited_session == session ? stack.inherited_parent
                                                                            : session;
 }
-std::byte* next_block(Lane& lane) noexcept;
+[[gnu::cold, gnu::noinline]] std::byte* next_block(Lane& lane) noexcept;
 }  // namespace detail
 
 // Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had.

@@ -96,7 +96,7 @@ struct OpenScope {
   std::uint16_t name_length;
   std::uint16_t attrs_length;
   std::atomic<std::uint8_t> flags;
-  std::uint8_t reserved;
+  std::uint8_t kept;  // 1: who closes it in place of its holder notes when (ends.h)
 };
 static_assert(sizeof(OpenScope) == kSlotBytes);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/record/ends.h"
 #include "engine/record/peek.h"
 
 namespace sonde::record {
@@ -81,16 +82,23 @@ void write_record(ThreadState& thread, const OpenScope& scope, const Origin& ori
   publish(ring, all_slots);
 }
 
+// Somebody else than its holder ends this scope.
+void note_if_kept(const OpenScope& scope, std::uint64_t end_ns) noexcept {
+  if (scope.kept != 0) note_end(scope.sequence, std::max(end_ns, scope.start_ns));
+}
+
 // Ends a scope on a stack that its owner may be using right now: says that it is over and leaves
-// the popping to the owner. False when it was over already.
+// the popping to the owner. False when it was over already. `by_holder`: it is whoever opened it
+// that asks.
 bool end_in_place(ThreadState& thread, Lane& stack, std::uint32_t slot, const ScopeEnd& end,
-                  std::uint64_t end_ns) noexcept {
+                  std::uint64_t end_ns, bool by_holder) noexcept {
   if ((stack.stack[slot].flags.fetch_or(kSlotClosed, std::memory_order_acq_rel) & kSlotClosed) != 0)
     return false;
   PeekedScope copy;
   if (!copy.read(stack, slot) || copy.scope().closing != 0) return false;
   write_record(thread, copy.scope(), origin_of(stack, slot, copy.text().data(), *thread.lane), end,
                end_ns);
+  if (!by_holder) note_if_kept(copy.scope(), end_ns);
   return true;
 }
 
@@ -216,7 +224,7 @@ void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t
   for (std::uint32_t slot = handle.slot + 1; slot < depth; ++slot) {
     if (stack.stack[slot].parent == handle.sequence) stack.stack[slot].parent = around;
   }
-  end_in_place(thread, stack, handle.slot, {}, now);
+  end_in_place(thread, stack, handle.slot, {}, now, true);
 }
 
 ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle, std::int64_t index,
@@ -256,14 +264,15 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
   }
   if (foreign) {
     for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
-      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kParent}, end_ns);
+      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kParent}, end_ns, false);
     }
-    return end_in_place(thread, stack, handle.slot, end, end_ns);
+    return end_in_place(thread, stack, handle.slot, end, end_ns, true);
   }
   for (std::uint32_t slot = depth; slot-- > handle.slot + 1;) {
     OpenScope& above = stack.stack[slot];
     if ((above.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
     end_own(thread, stack, slot, {.closed_by = ClosedBy::kParent}, end_ns);
+    note_if_kept(above, end_ns);
   }
   end_own(thread, stack, handle.slot, end, end_ns);
   pop_to(stack, handle.slot);
@@ -273,18 +282,20 @@ bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const Scop
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   if (depth <= slot) return;
+  const std::uint64_t now = base::monotonic_ns();
   // A thread that never recorded (a task's garbage is collected there) gets a lane for it. One that
   // ends has its own, whatever the gate says.
   if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
+    for (std::uint32_t at = depth; at-- > slot;) note_if_kept(stack.stack[at], now);
     return pop_to(stack, slot);
   }
   ThreadState& thread = detail::t_state;
-  const std::uint64_t now = base::monotonic_ns();
   for (std::uint32_t at = depth; at-- > slot;) {
     OpenScope& scope = stack.stack[at];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
     end_own(thread, stack, at, {.closed_by = closed_by}, now);
+    note_if_kept(scope, now);
   }
   pop_to(stack, slot);
 }
@@ -297,7 +308,7 @@ void close_everything(ThreadState& thread) noexcept {
     if (stack.state.load(std::memory_order_acquire) == LaneState::kFree) continue;
     for (std::uint32_t slot = std::min(stack.depth.load(std::memory_order_acquire), kMaxDepth);
          slot-- > 0;) {
-      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kShutdown}, now);
+      end_in_place(thread, stack, slot, {.closed_by = ClosedBy::kShutdown}, now, false);
     }
   }
   Header& head = journal.header();

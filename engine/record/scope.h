@@ -16,6 +16,7 @@ struct ScopeStart {
   std::uint32_t static_attrs = 0;  // interned JSON members; 0: none
   std::int64_t index = 0;
   std::uint8_t flags = 0;  // SpanFlags
+  bool kept = false;       // see OpenScope
   std::uint64_t aux = 0;
   std::uint64_t start_ns = 0;  // monotonic; 0: now
   std::string_view name_text = {};
@@ -67,6 +68,7 @@ inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart
   scope.name = start.name;
   scope.static_attrs = start.static_attrs;
   scope.flags.store(start.flags, std::memory_order_relaxed);
+  scope.kept = start.kept;
   scope.name_length = 0;
   scope.attrs_length = 0;
   scope.text_offset = static_cast<std::uint16_t>(stack.arena_used);
@@ -89,9 +91,11 @@ struct ScopeEnd {
 // Text of at most `bytes`, cut between two code points.
 std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
 
-// Cold forms: text to write, scopes above it still open, another thread's stack.
-bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
-                      std::uint64_t end_ns) noexcept;
+// Cold forms: text to write, scopes above it still open, another thread's stack. Inlined in the hot
+// one it would cost that the saving of its registers.
+[[gnu::cold, gnu::noinline]] bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle,
+                                                   const ScopeEnd& end,
+                                                   std::uint64_t end_ns) noexcept;
 
 namespace detail {
 

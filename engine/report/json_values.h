@@ -1,13 +1,11 @@
 // Trace values inside the JSON of several reports.
 #pragma once
 
-#include "engine/base/json_writer.h"
-#include "engine/model/trace.h"
+#include "engine/model/json_values.h"
 
 namespace sonde::report {
 
-void write_value(base::JsonWriter& out, const model::Mark& mark);
-void write_optional(base::JsonWriter& out, std::int64_t value);  // null for kNone
-void write_optional(base::JsonWriter& out, const base::Id& id);  // null for the null id
+using model::write_optional;
+using model::write_value;
 
 }  // namespace sonde::report

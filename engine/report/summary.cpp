@@ -84,6 +84,24 @@ std::size_t width_of(std::string_view text) {
   }));
 }
 
+void append_html(std::string& out, std::string_view text) {
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      default:
+        out += c;
+    }
+  }
+}
+
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {
@@ -99,6 +117,21 @@ class Table {
       add_row(std::move(cells));
       add_nodes(node.children, depth + 1);
     }
+  }
+  std::string draw_html() const {
+    std::string out = "<table>\n";
+    for (const auto& row : rows_) {
+      const std::string_view cell = &row == &rows_.front() ? "th" : "td";
+      out += "<tr>";
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        out += fmt::format("<{} style=\"text-align:{};white-space:pre\">", cell,
+                           i == 0 ? "left" : "right");
+        append_html(out, row[i]);
+        out += fmt::format("</{}>", cell);
+      }
+      out += "</tr>\n";
+    }
+    return out + "</table>\n";
   }
   std::string draw() const {
     std::string out;
@@ -195,6 +228,12 @@ std::string open_note(const Summary& summary) {
 std::string notes(const Summary& summary) {
   std::string out = dispatch_note(summary) + skipped_note(summary) + open_note(summary);
   for (const std::string& hint : summary.hints) append_hint(out, hint);
+  if (summary.left_out != 0) {
+    out += fmt::format(
+        "{} older spans are not held in memory any more and not counted here; sonde trace "
+        "--summary adds up all that were written.\n",
+        summary.left_out);
+  }
   if (summary.orphans != 0) {
     out += fmt::format(
         "The parents of {} spans did not come in time to be waited for: see (orphans).\n",
@@ -209,10 +248,7 @@ std::string notes(const Summary& summary) {
   return out;
 }
 
-}  // namespace
-
-std::string summary_text(const Summary& summary) {
-  if (summary.ranks.empty()) return "(no spans)\n";
+Table make_table(const Summary& summary) {
   std::vector<Column> columns(kColumns.begin(), kColumns.end());
   if (any_node(summary, [](const SummaryNode& n) { return n.gpu_ns != model::kNone; }))
     columns.push_back(kGpu);
@@ -223,7 +259,25 @@ std::string summary_text(const Summary& summary) {
     if (several) table.add_heading(fmt::format("rank {}", rank.rank));
     table.add_nodes(rank.roots, several ? 1 : 0);
   }
-  return table.draw() + notes(summary);
+  return table;
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary) {
+  if (summary.ranks.empty()) return "(no spans)\n";
+  return make_table(summary).draw() + notes(summary);
+}
+
+std::string summary_html(const Summary& summary) {
+  if (summary.ranks.empty()) return "(no spans)\n";
+  std::string out = make_table(summary).draw_html();
+  if (const std::string below = notes(summary); !below.empty()) {
+    out += "<p>";
+    append_html(out, below);
+    out += "</p>\n";
+  }
+  return out;
 }
 
 namespace {
@@ -267,8 +321,8 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
 
 std::string summary_json(const Summary& summary) {
   base::JsonWriter out;
-  out.raw(fmt::format("{{\"spans\":{},\"orphans\":{},\"names_folded\":{}", summary.spans,
-                      summary.orphans, summary.names_folded));
+  out.raw(fmt::format("{{\"spans\":{},\"left_out\":{},\"orphans\":{},\"names_folded\":{}", summary.spans,
+                      summary.left_out, summary.orphans, summary.names_folded));
   for (const std::string& hint : summary.hints) {
     out.raw(&hint == &summary.hints.front() ? ",\"hints\":[" : ",");
     out.string(hint);

@@ -42,6 +42,9 @@ class Drainer {
   // Appends up to `limit` records of this pass; true when some are left.
   bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
 
+  // Appends what the rings hold and leaves it there: the next pass finds it again.
+  void peek(model::Batch& batch) const;
+
   // Appends the scopes that are open now as they are, the session first. Other threads may be
   // recording: what they change at this moment is shown before or after, or left out.
   void append_open(model::Batch& batch) const;

@@ -119,30 +119,53 @@ void Engine::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::Bl
 
 void Engine::flush() {
   if (const auto current = session()) return current->flush();
+  if (!record::Journal::instance().room_is_short()) return;
   const std::lock_guard lock(state_->shared.lock);
   model::Batch batch;
   Moved moved;
   state_->shared.drainer.begin_pass();
   state_->shared.drainer.collect(~std::size_t{0}, batch, moved);
   if (!state_->fresh && !batch.empty()) {
-    // The first thing recorded after a session: what is shown from now on is what comes now.
-    state_->shared.memory.clear();
+    state_->shared.memory.clear();  // as in read()
     state_->fresh = true;
   }
   state_->shared.memory.add(batch);
   commit(moved);
 }
 
-void Engine::read_trace(model::Batch& out, bool with_marks) {
+// Runs `work` on all that is held. Without a session that is the memory and what the rings hold.
+template <typename Read>
+void Engine::read(Read work) {
   const std::lock_guard lock(state_->shared.lock);
-  const Memory& memory = state_->shared.memory;
-  memory.copy_to(out, with_marks);
-  const std::size_t first = out.spans.size();
-  state_->shared.drainer.append_open(out);
-  for (std::size_t i = first; i < out.spans.size(); ++i) {
-    out.spans[i].mark_id_count = memory.count_open_marks(out.spans[i].id);
-    if (with_marks) memory.copy_open_marks(out.spans[i].id, out);
+  Memory& memory = state_->shared.memory;
+  model::Batch waiting;
+  if (!state_->session) state_->shared.drainer.peek(waiting);
+  if (waiting.empty()) return work(memory);
+  if (!state_->fresh) {
+    // The first thing recorded after a session: what is shown from now on is what comes now.
+    memory.clear();
+    state_->fresh = true;
   }
+  Memory both;
+  both.set_capacity(memory.capacity());
+  model::Batch earlier;
+  memory.copy_all(earlier);
+  both.add(earlier);
+  both.add(waiting);
+  work(both);
+}
+
+std::uint64_t Engine::read_trace(model::Batch& out, MarksAs how) {
+  std::uint64_t evicted = 0;
+  read([&](const Memory& memory) {
+    evicted = memory.evicted();
+    memory.copy_to(out, how);
+    const std::size_t first = out.spans.size();
+    state_->shared.drainer.append_open(out);
+    for (std::size_t i = first; i < out.spans.size(); ++i)
+      memory.add_open_marks(out.spans[i], out, how);
+  });
+  return evicted;
 }
 
 void Engine::forget_trace() {
@@ -152,8 +175,7 @@ void Engine::forget_trace() {
 }
 
 void Engine::read_mark_ids(const base::Id& span, std::vector<base::Id>& out) {
-  const std::lock_guard lock(state_->shared.lock);
-  state_->shared.memory.mark_ids(span, out);
+  read([&](const Memory& memory) { memory.mark_ids(span, out); });
 }
 
 Counters Engine::counters() const {

@@ -9,6 +9,7 @@
 
 #include "engine/model/trace.h"
 #include "engine/session/attributes.h"
+#include "engine/session/memory.h"
 #include "engine/session/options.h"
 #include "engine/snapshot/capture.h"
 
@@ -78,11 +79,12 @@ class Engine {
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s. Without a session, moves it into memory.
+  // after 30 s. Without a session it stays where it is, for the first write of the next; once there
+  // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
-  // Without marks, spans only say how many they have.
-  void read_trace(model::Batch& out, bool with_marks = true);
+  // Returns how many older ones are held no more.
+  std::uint64_t read_trace(model::Batch& out, MarksAs how = MarksAs::kMarks);
   // Drops what is held for reading back.
   void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.
@@ -94,6 +96,8 @@ class Engine {
   Engine();
   void forget_after_fork() noexcept;
   std::shared_ptr<class Session> session() const;
+  template <typename Read>
+  void read(Read work);
   struct State;
   State* state_;
 };

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
+#include "engine/base/json_writer.h"
+#include "engine/model/json_values.h"
 #include "engine/record/names.h"
 
 namespace sonde::session {
@@ -59,12 +62,20 @@ void Memory::set_capacity(std::uint32_t spans) {
   const std::uint32_t wanted = std::max<std::uint32_t>(1, spans);
   if (wanted == capacity_) return;
   model::Batch kept;
-  copy_to(kept);
-  for (const model::Span& span : kept.spans) waiting_.erase(span.id);  // copied with it
-  for (const auto& [span, marks] : waiting_) copy_marks(span, ClosedMarks(marks), kept);
+  copy_all(kept);
   clear();
   capacity_ = wanted;
   add(kept);
+}
+
+void Memory::copy_all(model::Batch& out) const {
+  copy_to(out);
+  if (waiting_.empty()) return;
+  std::unordered_set<base::Id, base::IdHash> copied;  // with their span, as marks that came late
+  for (const model::Span& span : out.spans) copied.insert(span.id);
+  for (const auto& [span, marks] : waiting_) {
+    if (!copied.contains(span)) copy_marks(span, ClosedMarks(marks), out);
+  }
 }
 
 void Memory::clear() {
@@ -255,8 +266,30 @@ void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
   for (const model::Mark& mark : marks.marks) out.push_back(mark.id);
 }
 
-void Memory::copy_to(model::Batch& out, bool with_marks) const {
-  out.spans.reserve(out.spans.size() + count_);
+void Memory::add_marks(model::Span& span, const ClosedMarks& marks, model::Batch& out,
+                       MarksAs how) const {
+  span.mark_id_count = marks.count() + count_open_marks(span.id);
+  if (span.mark_id_count == 0 || how == MarksAs::kCount) return;
+  const std::size_t first = out.marks.size();
+  copy_marks(span.id, marks, out);
+  copy_open_marks(span.id, out);
+  if (how == MarksAs::kMarks) return;
+  base::JsonWriter json;
+  model::write_marks(json, std::span(out.marks).subspan(first));
+  out.marks.resize(first);
+  span.first_mark_id = static_cast<std::uint32_t>(out.mark_lists.size());
+  out.mark_lists.push_back(out.arena.copy(json.view()));
+}
+
+void Memory::add_open_marks(model::Span& span, model::Batch& out, MarksAs how) const {
+  add_marks(span, {}, out, how);
+}
+
+void Memory::copy_to(model::Batch& out, MarksAs how) const {
+  constexpr std::size_t kOpenScopes = 256;  // are appended to it as a rule
+  out.spans.reserve(out.spans.size() + count_ + kOpenScopes);
+  if (how == MarksAs::kMarks) out.marks.reserve(out.marks.size() + fresh_mark_);
+  if (how == MarksAs::kText) out.mark_lists.reserve(count_);
   for (std::size_t i = 0; i < count_; ++i) {
     const Row& row = this->row(first_ + i);
     model::Span& span = out.spans.emplace_back();
@@ -273,10 +306,7 @@ void Memory::copy_to(model::Batch& out, bool with_marks) const {
     span.thread_id = row.thread_id;
     span.pid = pid_;
     span.rank = rank_;
-    span.mark_id_count = row.marks.count() + count_open_marks(row.id);
-    if (!with_marks) continue;
-    copy_marks(row.id, row.marks, out);
-    copy_open_marks(row.id, out);
+    add_marks(span, row.marks, out, how);
   }
 }
 

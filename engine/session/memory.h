@@ -13,6 +13,9 @@
 namespace sonde::session {
 
 // Not thread-safe: the engine's drain lock guards it.
+// What a reader wants of the marks: how many each span has, that and their text, all of them.
+enum class MarksAs { kCount, kText, kMarks };
+
 class Memory {
  public:
   static constexpr std::uint32_t kMaxPointMarks = 1024;     // kept per span, the newest
@@ -22,13 +25,20 @@ class Memory {
   ~Memory();
 
   void set_capacity(std::uint32_t spans);
+  std::uint32_t capacity() const noexcept { return capacity_; }
+  // Appends all there is, also marks whose span has not come; what add() takes.
+  void copy_all(model::Batch& out) const;
   void add(const model::Batch& batch);
   void clear();
   std::size_t size() const noexcept { return count_; }
+  // How many spans made way for newer ones.
+  std::uint64_t evicted() const noexcept { return first_; }
 
   // Appends every span, oldest first, with its marks; text is copied into the batch's arena.
-  // Without marks each span only says how many it has (mark_id_count).
-  void copy_to(model::Batch& out, bool with_marks = true) const;
+  // Each span says how many marks it has (mark_id_count).
+  void copy_to(model::Batch& out, MarksAs how = MarksAs::kMarks) const;
+  // Gives a span that is still open its marks.
+  void add_open_marks(model::Span& span, model::Batch& out, MarksAs how) const;
   // Appends the marks that wait for this span, which is still open, or had been closed when they
   // came.
   void copy_open_marks(const base::Id& span, model::Batch& out) const;
@@ -67,6 +77,7 @@ class Memory {
   void release(std::uint32_t first, std::uint32_t count);
   void evict_oldest();
   void copy_marks(const base::Id& span, const ClosedMarks& marks, model::Batch& out) const;
+  void add_marks(model::Span& span, const ClosedMarks& marks, model::Batch& out, MarksAs how) const;
   std::uint32_t take_mark();
 
   std::uint32_t capacity_ = 100'000;

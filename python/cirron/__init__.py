@@ -50,6 +50,18 @@ __all__ = [
     "wrap",
 ]
 
+if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+    def __getattr__(name: str) -> object:
+        from cirron.missing import NAMES, explain, is_import
+
+        if name not in NAMES:
+            raise AttributeError(f"module 'cirron' has no attribute {name!r}", name=name)
+        # `from cirron import load` would put a text of its own in the place of an AttributeError's.
+        kind = ImportError if is_import() else AttributeError
+        raise kind(explain("module 'cirron'", name), name=name)
+
+
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
 
@@ -88,12 +100,15 @@ def profile(
     )
 
 
-def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+def trace(
+    format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
+) -> Any:
     """The spans of this session, without leaving the process.
 
     ``format``: ``"tree"`` prints the text (a notebook cell shows it), ``"dict"`` is nested dicts,
     ``"json"`` a string, ``"df"`` a pandas DataFrame, ``"arrow"`` an object with
     ``__arrow_c_stream__`` for pyarrow, polars, duckdb and pandas.
     ``name`` keeps the spans of that name and what is below them, ``last`` the N that closed last.
+    ``summary=True`` adds them up by name, as ``sonde trace --summary`` does, in the same formats.
     """
-    return get_default().trace(format, name, last)
+    return get_default().trace(format, name, last, summary)

@@ -29,16 +29,24 @@ class Profiler(session.Profiler):
         owner: Cirron = self._owner
         return owner
 
-    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    def trace(
+        self,
+        format: str = "tree",
+        name: str | None = None,
+        last: int | None = None,
+        summary: bool = False,
+    ) -> Any:
         """The spans of the session; see ``cirron.trace``."""
-        return trace(format, name, last)
+        return trace(format, name, last, summary)
 
 
-def trace(format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+def trace(
+    format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
+) -> Any:
     from sonde import readback
 
     try:
-        return readback.trace(format, name, last)
+        return readback.trace(format, name, last, summary)
     except MissingPackageError as error:
         raise CirronDependencyError(str(error)) from error
 
@@ -112,6 +120,16 @@ class Cirron:
             "output": output,
         }
         return session.profile(Profiler, self, vars(self), enabled=enabled, given=given)
+
+    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+        def __getattr__(self, name: str) -> object:
+            from cirron.missing import METHODS, explain
+
+            owner = f"{type(self).__name__!r} object"
+            if name in METHODS:
+                raise AttributeError(explain(owner, name), name=name, obj=self)
+            raise AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=self)
 
     # What records is the engine's own: a wrapper here would cost more than the recording.
     scope = staticmethod(_core.scope)

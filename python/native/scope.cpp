@@ -1,13 +1,12 @@
 // scope(name, index=None, **attrs): the context manager, which is also the live span object.
-#include "engine/record/scope.h"
+#include "python/native/scope.h"
 
 #include <cstddef>
 #include <vector>
 
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
-#include "engine/record/mark.h"
-#include "engine/session/engine.h"
+#include "engine/record/ends.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
@@ -20,43 +19,11 @@ namespace sonde::native {
 
 namespace {
 
-// State of an entry below the current one, when a scope object is entered while it is already open.
-struct OuterEntry {
-  record::ScopeHandle handle;
-  std::uint64_t parent;
-  std::uint64_t start_ns;
-  std::uint32_t era;
-  OuterEntry* next;
-};
-
-struct Scope {
-  PyObject_HEAD vectorcallfunc call;  // see Doorway
-  PyObject* name;
-  PyObject* attrs;  // dict, or nullptr while nobody asked for it
-  record::ScopeHandle handle;
-  std::uint64_t sequence;  // of the last span, also when it is closed
-  std::uint64_t parent;
-  std::uint64_t start_ns;  // monotonic
-  std::uint64_t end_ns;    // 0: open or never entered
-  std::int64_t index;
-  OuterEntry* outer;
-  std::uint32_t name_id;
-  std::uint32_t era;   // session in which it was entered
-  std::uint8_t flags;  // SpanFlags of every entry
-  bool has_index;
-  bool gpu;  // asked for
-  bool entered;
-};
-
 constexpr std::size_t kFreeListSize = 64;
 Scope* g_free[kFreeListSize];
 std::size_t g_free_count = 0;
 
-extern PyTypeObject g_scope_type;
-
 PyObject* call_scope(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keys);
-
-Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
 
 Scope* allocate() {
   if (g_free_count > 0) {
@@ -139,7 +106,7 @@ PyObject* scope_vectorcall(PyObject*, PyObject* const* args, std::size_t flagged
   self->call = call_scope;
   self->name = self->attrs = nullptr;
   self->handle = {};
-  self->sequence = self->start_ns = self->end_ns = self->parent = 0;
+  self->end_ns = 0;
   self->outer = nullptr;
   self->has_index = self->gpu = self->entered = false;
   self->flags = 0;
@@ -222,7 +189,8 @@ PyObject* refuse_enter() {
   if (!t_depth_warned) {
     t_depth_warned = true;
     warn_user(
-        "[cirron] more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not recorded; is "
+        "[cirron] more than MAX_DEPTH (64) scopes are open on this thread: deeper ones are not "
+        "recorded; is "
         "a scope never closed?");
   }
   Py_RETURN_NONE;
@@ -256,10 +224,11 @@ PyObject* scope_enter(PyObject* object) {
     Py_RETURN_NONE;
   }
   if (self->entered) [[unlikely]] {
-    self->outer =
-        new OuterEntry{self->handle, self->parent, self->start_ns, self->era, self->outer};
+    self->outer = new OuterEntry{self->handle,    self->parent, self->start_ns,
+                                 self->thread_id, self->era,    self->outer};
   }
   record::ScopeStart start;
+  start.kept = true;
   start.name = self->name_id;
   start.index = self->index;
   start.flags = static_cast<std::uint8_t>(self->flags | (self->has_index ? record::kHasIndex : 0));
@@ -272,10 +241,10 @@ PyObject* scope_enter(PyObject* object) {
   if (!self->handle) [[unlikely]]
     return refuse_enter();
   const record::OpenScope& slot = stack->stack[self->handle.slot];
-  self->sequence = self->handle.sequence;
   self->parent = slot.parent;
   self->start_ns = slot.start_ns;
   self->end_ns = 0;
+  self->thread_id = thread->lane->thread_id;
   self->era = current_era();
   stack_changed(*thread, *stack);
   return Py_NewRef(object);
@@ -301,56 +270,72 @@ void append_exception(base::JsonWriter& attrs, const record::ScopeHandle& handle
   attrs.raw(members);
 }
 
+// Cold: attributes, an exception, a name that is not interned. False when it was closed before.
+bool close_with_text(Scope* self, record::ThreadState& thread, record::ScopeEnd end,
+                     std::uint64_t now, PyObject* exception) {
+  const record::ScopeHandle handle = self->handle;  // a repr may do anything, also enter it again
+  base::JsonWriter attrs;
+  if (self->attrs != nullptr && PyDict_GET_SIZE(self->attrs) != 0) {
+    const KeepError keep;
+    encode_members(attrs, self->attrs);
+    end.replace_attrs = true;
+  }
+  if (exception != nullptr) {
+    append_exception(attrs, handle, exception);
+    end.replace_attrs = end.replace_attrs || !attrs.empty();
+  }
+  end.attrs = attrs.view();
+  if (self->name_id != 0) return record::close_scope(thread, handle, end, now);
+  // Not interned: the stack has kept only as much of it as fits there.
+  bool ended_here = true;
+  with_utf8(self->name, [&](std::string_view utf8) {
+    end.name_text = utf8;
+    ended_here = record::close_scope(thread, handle, end, now);
+  });
+  return ended_here;
+}
+
+// Cold: the entry below the one that ended is the current one again.
+void return_to_outer(Scope* self) noexcept {
+  OuterEntry* outer = self->outer;
+  self->handle = outer->handle;
+  self->start_ns = outer->start_ns;
+  self->parent = outer->parent;
+  self->thread_id = outer->thread_id;
+  self->era = outer->era;
+  self->outer = outer->next;
+  self->entered = true;
+  self->end_ns = 0;
+  delete outer;
+}
+
+// Cold: its parent, the end of the session or of a thread had closed it before.
+void take_end(Scope* self, std::uint64_t sequence) noexcept {
+  if (const std::uint64_t end_ns = record::take_end(sequence)) self->end_ns = end_ns;
+}
+
 void close_now(Scope* self, record::ClosedBy closed_by, PyObject* exception) noexcept {
-  const record::ScopeHandle handle = self->handle;
-  if (handle) {
+  const std::uint64_t sequence = self->handle.sequence;
+  if (record::Lane* stack = self->handle.stack) {
     if (self->gpu) [[unlikely]]
-      end_gpu(handle);
+      end_gpu(self->handle);
     const std::uint64_t now = base::monotonic_ns();
     self->end_ns = now;
-    if (record::ThreadState* thread = closing_thread(handle)) {
-      record::ScopeEnd end{.closed_by = closed_by};
-      base::JsonWriter attrs;
-      if (self->attrs != nullptr && PyDict_GET_SIZE(self->attrs) != 0) [[unlikely]] {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        encode_members(attrs, self->attrs);
-        PyErr_Restore(type, value, traceback);
-        end.replace_attrs = true;
-      }
-      if (exception != nullptr) [[unlikely]] {
-        append_exception(attrs, handle, exception);
-        end.replace_attrs = end.replace_attrs || !attrs.empty();
-      }
-      end.attrs = attrs.view();
-      if (self->name_id == 0) [[unlikely]] {
-        // Not interned: the stack has kept only as much of it as fits there.
-        with_utf8(self->name, [&](std::string_view utf8) {
-          end.name_text = utf8;
-          record::close_scope(*thread, handle, end, now);
-        });
-      } else {
-        record::close_scope(*thread, handle, end, now);
-      }
-      stack_changed(*thread, *handle.stack);
+    if (record::ThreadState* thread = closing_thread(self->handle)) {
+      const record::ScopeEnd end{.closed_by = closed_by};
+      const bool plain = self->attrs == nullptr && self->name_id != 0 && exception == nullptr;
+      if (!(plain ? record::close_scope(*thread, self->handle, end, now)
+                  : close_with_text(self, *thread, end, now, exception))) [[unlikely]]
+        take_end(self, sequence);
+      stack_changed(*thread, *stack);
     }
   }
-  self->handle = {};
   self->entered = false;
   const std::int64_t index = self->has_index ? self->index : record::kNoIndex;
-  if (OuterEntry* outer = self->outer) [[unlikely]] {
-    self->handle = outer->handle;
-    self->start_ns = outer->start_ns;
-    self->parent = outer->parent;
-    self->era = outer->era;
-    self->sequence = outer->handle.sequence;
-    self->outer = outer->next;
-    self->entered = true;
-    self->end_ns = 0;
-    delete outer;
-  }
+  if (self->outer != nullptr) [[unlikely]]
+    return_to_outer(self);
   if (self->name_id == epoch_name()) [[unlikely]]
-    epoch_closed(handle.sequence, index);
+    epoch_closed(sequence, index);
 }
 
 // `exception`: the one that leaves the block, or None.
@@ -359,76 +344,6 @@ PyObject* scope_exit(PyObject* object, PyObject* exception) {
   if (self->entered) [[likely]]
     close_now(self, record::ClosedBy::kSelf, exception == Py_None ? nullptr : exception);
   Py_RETURN_NONE;
-}
-
-// -- the span's fields --
-
-PyObject* optional_id(std::uint32_t era, std::uint64_t sequence) {
-  if (sequence == 0) Py_RETURN_NONE;
-  char text[32];
-  base::write_hex(base::make_id(era_key(era), sequence), text);
-  return PyUnicode_FromStringAndSize(text, sizeof text);
-}
-
-PyObject* wall_time(std::uint32_t era, std::uint64_t monotonic) {
-  if (monotonic == 0) Py_RETURN_NONE;
-  return PyLong_FromLongLong(base::to_wall_ns(era_anchor(era), monotonic));
-}
-
-PyObject* get_id(PyObject* self, void*) {
-  return optional_id(as_scope(self)->era, as_scope(self)->sequence);
-}
-PyObject* get_parent(PyObject* self, void*) {
-  return optional_id(as_scope(self)->era, as_scope(self)->parent);
-}
-PyObject* get_name(PyObject* self, void*) { return Py_NewRef(as_scope(self)->name); }
-PyObject* get_start(PyObject* self, void*) {
-  return wall_time(as_scope(self)->era, as_scope(self)->start_ns);
-}
-PyObject* get_end(PyObject* self, void*) {
-  return wall_time(as_scope(self)->era, as_scope(self)->end_ns);
-}
-PyObject* get_none(PyObject*, void*) { Py_RETURN_NONE; }
-
-PyObject* get_index(PyObject* self, void*) {
-  if (!as_scope(self)->has_index) Py_RETURN_NONE;
-  return PyLong_FromLongLong(as_scope(self)->index);
-}
-
-PyObject* get_attrs(PyObject* object, void*) {
-  Scope* self = as_scope(object);
-  if (self->attrs == nullptr) {
-    self->attrs = PyDict_New();
-    if (self->attrs == nullptr) return nullptr;
-    PyObject_GC_Track(object);
-  }
-  return Py_NewRef(self->attrs);
-}
-
-PyObject* get_thread(PyObject* self, void*) {
-  const record::ScopeHandle& handle = as_scope(self)->handle;
-  return PyLong_FromUnsignedLong(handle ? static_cast<unsigned long>(handle.stack->thread_id)
-                                        : PyThread_get_thread_ident());
-}
-
-PyObject* get_pid(PyObject*, void*) {
-  return PyLong_FromLong(static_cast<long>(record::Journal::instance().header().pid));
-}
-PyObject* get_rank(PyObject*, void*) {
-  return PyLong_FromLong(record::Journal::instance().header().rank);
-}
-
-PyObject* get_marks(PyObject* self, void*) {
-  const Scope* scope = as_scope(self);
-  return mark_ids_of(base::make_id(era_key(scope->era), scope->sequence));
-}
-
-PyObject* scope_repr(PyObject* self) {
-  const Scope* scope = as_scope(self);
-  return PyUnicode_FromFormat("<scope %R%s>", scope->name,
-                              scope->entered       ? ", open"
-                              : scope->end_ns != 0 ? ", closed"
-                                                   : "");
 }
 
 // `with` binds __enter__ and __exit__ for every use, and a bound method costs an allocation each.
@@ -485,24 +400,7 @@ bool add_doorway(const char* name, bool exit) {
   return PyDict_SetItemString(g_scope_type.tp_dict, name, owned.get()) == 0;
 }
 
-PyGetSetDef g_fields[] = {
-    {"id", get_id, nullptr, "32 hex digits; None before it was entered.", nullptr},
-    {"name", get_name, nullptr, nullptr, nullptr},
-    {"index", get_index, nullptr, nullptr, nullptr},
-    {"attrs", get_attrs, nullptr, "Live dict, written out when the span closes.", nullptr},
-    {"parent_id", get_parent, nullptr, nullptr, nullptr},
-    {"start_ns", get_start, nullptr, "Wall clock, nanoseconds.", nullptr},
-    {"end_ns", get_end, nullptr, "Wall clock, nanoseconds; None while open.", nullptr},
-    {"cpu_ns", get_none, nullptr, nullptr, nullptr},
-    {"gpu_ns", get_none, nullptr, nullptr, nullptr},
-    {"memory_peak_bytes", get_none, nullptr, nullptr, nullptr},
-    {"thread_id", get_thread, nullptr, nullptr, nullptr},
-    {"pid", get_pid, nullptr, nullptr, nullptr},
-    {"rank", get_rank, nullptr, nullptr, nullptr},
-    {"marks", get_marks, nullptr, "Ids of the marks recorded on it so far (reading them flushes).",
-     nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
+}  // namespace
 
 PyTypeObject g_scope_type = [] {
   PyTypeObject type = {};
@@ -519,97 +417,17 @@ PyTypeObject g_scope_type = [] {
       "one span.";
   type.tp_traverse = scope_traverse;
   type.tp_clear = scope_clear;
-  type.tp_getset = g_fields;
+  type.tp_getset = g_scope_fields;
   type.tp_new = scope_new;
   type.tp_vectorcall = scope_vectorcall;
   return type;
 }();
 
-// claim_levels(scope, epochs, steps, validation=False): while it is open, hooks open none of those
-// below it.
-PyObject* claim_levels(PyObject*, PyObject* args) {
-  PyObject* scope = nullptr;
-  int epochs = 0, steps = 0, validation = 0;
-  if (!PyArg_ParseTuple(args, "O!pp|p:claim_levels", &g_scope_type, &scope, &epochs, &steps,
-                        &validation))
-    return nullptr;
-  as_scope(scope)->flags = static_cast<std::uint8_t>(
-      (epochs != 0 ? record::kOwnsEpochs : 0) | (steps != 0 ? record::kOwnsSteps : 0) |
-      (validation != 0 ? record::kOwnsValidation : 0));
-  return Py_NewRef(scope);
-}
-
-// drop_scope(scope): as if it had never been entered. False when something was recorded since.
-PyObject* drop_scope(PyObject*, PyObject* object) {
-  if (Py_TYPE(object) != &g_scope_type) {
-    PyErr_SetString(PyExc_TypeError, "the argument must be a scope");
-    return nullptr;
-  }
-  Scope* self = as_scope(object);
-  record::ThreadState* thread = record::this_thread();
-  if (thread == nullptr || !self->handle || self->outer != nullptr) Py_RETURN_FALSE;
-  record::Lane* stack = self->handle.stack;
-  const std::uint64_t event =
-      self->gpu ? stack->stack[self->handle.slot].aux & 0xFFFFFFFFu : std::uint64_t{0};
-  if (thread->lane->next_sequence != self->sequence + 1 || !record::cancel_scope(self->handle))
-    Py_RETURN_FALSE;
-  const auto number = static_cast<std::uint32_t>(event);
-  probe::is_queue_mark(number) ? probe::queue_release(number) : probe::gpu_release(number);
-  self->handle = {};
-  self->entered = false;
-  stack_changed(*thread, *stack);
-  Py_RETURN_TRUE;
-}
-
-// mark_on(scope, name, value, summary=False): a float on this very span, also when it is closed.
-PyObject* mark_on(PyObject*, PyObject* args, PyObject* keywords) {
-  static const char* names[] = {"scope", "name", "value", "summary", nullptr};
-  PyObject *scope = nullptr, *name = nullptr;
-  int summary = 0;
-  record::MarkValue mark;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!Ud|p:mark_on", const_cast<char**>(names),
-                                   &g_scope_type, &scope, &name, &mark.real, &summary))
-    return nullptr;
-  const Scope* self = as_scope(scope);
-  record::ThreadState* thread = record::this_thread();
-  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || self->sequence == 0 || self->era != current_era()) Py_RETURN_NONE;
-  mark.summary = summary != 0;
-  mark.span = self->sequence;
-  mark.span_lists_it = self->handle.stack == stack && record::is_open(self->handle);
-  mark.name = name_id(name);
-  if (mark.name != 0) {
-    record::write_mark(*thread, *stack, mark);
-  } else if (!with_utf8(name, [&](std::string_view utf8) {
-               mark.name_text = utf8;
-               record::write_mark(*thread, *stack, mark);
-             })) {
-    PyErr_Clear();
-  }
-  Py_RETURN_NONE;
-}
-
-PyMethodDef g_functions[] = {
-    {"drop_scope", drop_scope, METH_O,
-     "drop_scope(scope)\n--\n\n"
-     "As if it had never been entered; false when something was recorded in it since."},
-    {"mark_on", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(mark_on)),
-     METH_VARARGS | METH_KEYWORDS,
-     "mark_on(scope, name, value, summary=False)\n--\n\n"
-     "Attach a float to this very scope, also when it is closed by now."},
-    {"claim_levels", claim_levels, METH_VARARGS,
-     "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
-     "While this scope is open, hooks open no epoch, no step, no validation below it."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-}  // namespace
-
 bool add_scope(PyObject* module) {
   if (PyType_Ready(&g_doorway_type) != 0 || PyType_Ready(&g_scope_type) != 0) return false;
   if (!add_doorway("__enter__", false) || !add_doorway("__exit__", true)) return false;
   PyType_Modified(&g_scope_type);
-  if (PyModule_AddFunctions(module, g_functions) != 0) return false;
+  if (!add_scope_functions(module)) return false;
   return PyModule_AddObjectRef(module, "scope", reinterpret_cast<PyObject*>(&g_scope_type)) == 0;
 }
 

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <memory>
@@ -30,8 +31,19 @@ namespace {
 struct Era {
   base::Id key;
   base::ClockAnchor anchor;
+  std::int32_t pid = 0, rank = 0;
 };
 std::vector<Era> g_past_eras;
+Era g_forked;  // what there is when the process forks
+
+Era this_era() noexcept {
+  const record::Header& head = record::Journal::instance().header();
+  return {head.key, head.anchor, static_cast<std::int32_t>(head.pid), head.rank};
+}
+
+Era era_of(std::uint32_t era) noexcept {
+  return era < g_past_eras.size() ? g_past_eras[era] : this_era();
+}
 
 PyObject* g_log_handler = nullptr;
 
@@ -174,8 +186,7 @@ void stop(bool at_exit) {
   session::Engine& engine = session::Engine::instance();
   if (!engine.active()) return;
   if (at_exit) engine.await_exit_status();
-  const record::Header& head = record::Journal::instance().header();
-  g_past_eras.push_back({head.key, head.anchor});
+  g_past_eras.push_back(this_era());
   settle_hooks(true);
   engine.begin_stop();
   {
@@ -251,14 +262,10 @@ std::string encode_json(nb::handle value) {
 
 std::uint32_t current_era() noexcept { return static_cast<std::uint32_t>(g_past_eras.size()); }
 
-base::Id era_key(std::uint32_t era) noexcept {
-  return era < g_past_eras.size() ? g_past_eras[era].key : record::Journal::instance().header().key;
-}
-
-base::ClockAnchor era_anchor(std::uint32_t era) noexcept {
-  return era < g_past_eras.size() ? g_past_eras[era].anchor
-                                  : record::Journal::instance().header().anchor;
-}
+base::Id era_key(std::uint32_t era) noexcept { return era_of(era).key; }
+base::ClockAnchor era_anchor(std::uint32_t era) noexcept { return era_of(era).anchor; }
+std::int32_t era_pid(std::uint32_t era) noexcept { return era_of(era).pid; }
+std::int32_t era_rank(std::uint32_t era) noexcept { return era_of(era).rank; }
 
 PyObject* mark_ids_of(const base::Id& span) {
   flush();
@@ -275,6 +282,8 @@ PyObject* mark_ids_of(const base::Id& span) {
 }
 
 void add_session(nb::module_& module) {
+  // A forked child has ids and a clock of its own; the span objects it inherits keep theirs.
+  pthread_atfork([] { g_forked = this_era(); }, nullptr, [] { g_past_eras.push_back(g_forked); });
   module.def("start", &start, nb::kw_only(), nb::arg("output_dir").none(), nb::arg("spool"),
              nb::arg("flush_interval"), nb::arg("spool_max_bytes"), nb::arg("trace_max_spans"),
              nb::arg("rank"), nb::arg("local_rank"), nb::arg("world_size"), nb::arg("on_demand"),

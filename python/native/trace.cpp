@@ -5,13 +5,18 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
+#include "engine/analysis/summary.h"
 #include "engine/export/arrow.h"
+#include "engine/export/span_columns.h"
+#include "engine/export/summary_columns.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/select.h"
 #include "engine/model/tree.h"
+#include "engine/report/summary.h"
 #include "engine/report/tree.h"
 #include "engine/session/engine.h"
 #include "python/native/hooks.h"
@@ -25,19 +30,38 @@ namespace sonde::native {
 namespace {
 
 using model::kNone;
+using session::MarksAs;
 using Name = std::optional<std::string>;
 using Last = std::optional<std::int64_t>;
 
-// Everything recorded so far, selected. Flushes first, without the GIL.
-std::shared_ptr<model::Batch> read(const Name& name, const Last& last, bool with_marks = true) {
+// A reading of 100,000 spans takes and frees some 40 MB. As glibc is set up it would give them back
+// to the system each time, and faulting them in again takes as long as everything else. It keeps
+// twice as much as the largest block that was ever mapped and freed (mallopt(3), M_MMAP_THRESHOLD),
+// so here is one, never touched, below the 32 MiB up to which that counts.
+void let_malloc_keep_a_reading() {
+  static const bool done = [] {
+    void* volatile block = std::malloc(std::size_t{31} << 20);
+    std::free(block);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+// Everything recorded so far, selected. Flushes first, without the GIL. `left_out`: how many older
+// spans are held no more.
+std::shared_ptr<model::Batch> read(const Name& name, const Last& last,
+                                   MarksAs marks = MarksAs::kMarks,
+                                   std::uint64_t* left_out = nullptr) {
   session::Engine& engine = session::Engine::instance();
   settle_hooks();
+  let_malloc_keep_a_reading();
   {
     const nb::gil_scoped_release release;
     engine.flush();
   }
   auto batch = std::make_shared<model::Batch>();
-  engine.read_trace(*batch, with_marks);
+  const std::uint64_t evicted = engine.read_trace(*batch, marks);
+  if (left_out != nullptr) *left_out = evicted;
   if (name) batch->spans = model::select_name(batch->spans, *name);
   if (last) {
     // "The most recently closed": what is open has no place in that order.
@@ -186,8 +210,15 @@ nb::object object_column(std::size_t count, Get get) {
   return owned;
 }
 
+PyObject* text_at(const exporting::Column& column, std::size_t row) {
+  const auto from = static_cast<std::size_t>(column.offsets[row]);
+  const auto length = static_cast<std::size_t>(column.offsets[row + 1]) - from;
+  return text({column.text.data() + from, length});
+}
+
 nb::dict columns(const Name& name, const Last& last) {
-  const auto batch = read(name, last, false);
+  const auto batch = read(name, last, MarksAs::kText);
+  const exporting::SpanColumns texts = exporting::make_columns(*batch);
   const auto& spans = batch->spans;
   const std::vector<std::uint32_t> depths = model::find_depths(spans);
   std::unordered_map<const char*, nb::object> names;  // interned names share one str
@@ -213,11 +244,23 @@ nb::dict columns(const Name& name, const Last& last) {
   out["gpu_ns"] = int_column(spans, [](const model::Span& span) { return span.gpu_ns; });
   out["memory_peak_bytes"] =
       int_column(spans, [](const model::Span& span) { return span.memory_peak_bytes; });
-  out["mark_count"] = int_column(spans, [&](const model::Span& span) {
-    return static_cast<std::int64_t>(span.mark_id_count);
-  });
+  out["mark_count"] = column(texts.mark_count.longs);
   out["depth"] = column(std::vector<std::int64_t>(depths.begin(), depths.end()));
+  out["start_ns"] = column(texts.start_ns.longs);
+  const auto count = spans.size();
+  out["attrs"] = object_column(count, [&](std::size_t i) { return text_at(texts.attrs, i); });
+  out["marks"] = object_column(count, [&](std::size_t i) { return text_at(texts.marks, i); });
   return out;
+}
+
+// Takes over the stream.
+nb::object stream_capsule(ArrowArrayStream* stream) {
+  PyObject* capsule = PyCapsule_New(stream, "arrow_array_stream", [](PyObject* self) {
+    auto* held = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(self, "arrow_array_stream"));
+    if (held->release != nullptr) held->release(held);
+    delete held;
+  });
+  return nb::steal(capsule);
 }
 
 // An object with __arrow_c_stream__; each call hands out a fresh stream over the same table.
@@ -227,14 +270,43 @@ struct ArrowTable {
   nb::object stream(nb::object /*requested_schema*/) const {
     auto* stream = new ArrowArrayStream;
     exporting::export_spans(batch, stream);
-    PyObject* capsule = PyCapsule_New(stream, "arrow_array_stream", [](PyObject* self) {
-      auto* held = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(self, "arrow_array_stream"));
-      if (held->release != nullptr) held->release(held);
-      delete held;
-    });
-    return nb::steal(capsule);
+    return stream_capsule(stream);
   }
 };
+
+// What was recorded, added up by name: the numbers of `sonde trace --summary`, in every form.
+struct SummaryTable {
+  std::shared_ptr<const analysis::Summary> summary;
+
+  nb::object stream(nb::object /*requested_schema*/) const {
+    auto* stream = new ArrowArrayStream;
+    exporting::export_table([held = summary] { return exporting::make_summary_table(*held); },
+                            stream);
+    return stream_capsule(stream);
+  }
+};
+
+SummaryTable summarize(const Name& name, const Last& last) {
+  std::uint64_t left_out = 0;
+  // The summary looks for the name by itself; the last N are those of the name.
+  const auto batch = read(last ? name : Name(), last, MarksAs::kCount, &left_out);
+  analysis::Summarizer summarizer;
+  summarizer.add(batch->spans);
+  analysis::Summary summary = summarizer.finish(name.value_or(""));
+  summary.left_out = left_out;
+  return {std::make_shared<const analysis::Summary>(std::move(summary))};
+}
+
+// For a terminal or a page: what no encoding can print (a lone surrogate) is replaced.
+nb::object printable(const std::string& utf8) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace"));
+}
+
+nb::object json_text(std::string json) {
+  while (json.ends_with('\n')) json.pop_back();
+  return nb::steal(text(json));
+}
 
 }  // namespace
 
@@ -245,11 +317,7 @@ void add_trace(nb::module_& module) {
       "trace_text",
       [](const Name& wanted, const Last& count) {
         const auto batch = read(wanted, count);
-        // For a terminal: what no encoding can print (a lone surrogate) is replaced.
-        const std::string tree =
-            report::tree_text(batch->spans, batch->marks, {.sibling_limit = 0});
-        return nb::steal(
-            PyUnicode_DecodeUTF8(tree.data(), static_cast<Py_ssize_t>(tree.size()), "replace"));
+        return printable(report::tree_text(batch->spans, batch->marks, {.sibling_limit = 0}));
       },
       name, last, "The tree as text.");
   module.def(
@@ -262,9 +330,7 @@ void add_trace(nb::module_& module) {
       "trace_json",
       [](const Name& wanted, const Last& count) {
         const auto batch = read(wanted, count);
-        std::string json = report::tree_json(batch->spans, batch->marks);
-        while (json.ends_with('\n')) json.pop_back();
-        return nb::steal(text(json));
+        return json_text(report::tree_json(batch->spans, batch->marks));
       },
       name, last, "The tree as JSON.");
   module.def("trace_columns", &columns, name, last,
@@ -275,8 +341,20 @@ void add_trace(nb::module_& module) {
       .def("__len__", [](const ArrowTable& self) { return self.batch->spans.size(); });
   module.def(
       "trace_arrow",
-      [](const Name& wanted, const Last& count) { return ArrowTable{read(wanted, count, false)}; },
+      [](const Name& wanted, const Last& count) {
+        return ArrowTable{read(wanted, count, MarksAs::kText)};
+      },
       name, last, "One row per span, as Arrow.");
+  nb::class_<SummaryTable>(module, "SummaryTable",
+                           "Spans added up by name, as text, page, JSON or Arrow.")
+      .def("__arrow_c_stream__", &SummaryTable::stream, nb::arg("requested_schema") = nb::none())
+      .def("text",
+           [](const SummaryTable& self) { return printable(report::summary_text(*self.summary)); })
+      .def("html",
+           [](const SummaryTable& self) { return printable(report::summary_html(*self.summary)); })
+      .def("json",
+           [](const SummaryTable& self) { return json_text(report::summary_json(*self.summary)); });
+  module.def("trace_summary", &summarize, name, last, "Added up by name.");
 }
 
 }  // namespace sonde::native

@@ -97,6 +97,17 @@ class ArrowTable:
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
+class SummaryTable:
+    """Spans added up by name; for readers of the Arrow C stream a row per name and place."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def text(self) -> str:
+        """The aligned table of ``sonde trace --summary``."""
+    def html(self) -> str:
+        """The same for a browser."""
+    def json(self) -> str:
+        """The JSON of ``sonde trace --summary --json``."""
+
 def mark(name: str, value: object, *, kind: str = "point", **attrs: object) -> None:
     """Attaches a value to the innermost open scope, or to the session when none is open.
 
@@ -179,6 +190,9 @@ def trace_columns(name: str | None, last: int | None) -> dict[str, object]:
 
 def trace_arrow(name: str | None, last: int | None) -> ArrowTable:
     """The same for readers of Arrow."""
+
+def trace_summary(name: str | None, last: int | None) -> SummaryTable:
+    """The spans added up by name."""
 
 def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
     """Where the engine's messages go: level as in ``logging``, logger name, text."""

@@ -112,6 +112,55 @@ def check_flags(config: object) -> Mapping[str, object]:
     return dict(config)
 
 
+# What else has a meaning of its own in config=: the options of a hook, of the snapshots.
+TABLES: dict[str, str | None] = {
+    "torch": '{"torch": {"epoch_steps": N}}',
+    "snapshots": '{"snapshots": {"threads": N}}',
+    "tensorflow": None,
+    "keras": None,
+    "transformers": None,
+    "lightning": None,
+    "jax": None,
+}
+ARGUMENTS = (
+    "config",
+    "frameworks",
+    "snapshots",
+    "sample_rate",
+    "flush_interval",
+    "enabled",
+    "path",
+    "output",
+)
+SETTINGS = ("output_dir", "spool_max_bytes", "trace_buffer_max_spans")
+
+
+def find_collisions(flags: Mapping[str, object]) -> list[str]:
+    """What is to be said of flags that are called like something of ours."""
+    found = []
+    for name, value in flags.items():
+        if value is None or (name in TABLES and isinstance(value, dict)):
+            continue
+        shown = repr(value)[:60] if isinstance(value, str | int | float) else "..."
+        if (hint := _instead_of_flag(name, shown)) is not None:
+            found.append(
+                f"config={{{name!r}: {shown}}} is a flag of your own and sets nothing here: {hint}"
+            )
+    return found
+
+
+def _instead_of_flag(name: str, shown: str) -> str | None:
+    table = TABLES.get(name)
+    also = f"; options of it are a table, config={table}" if table else ""
+    if name in ARGUMENTS:
+        return f"write profile({name}={shown}){also}"
+    if name in SETTINGS:
+        return f"write Cirron({name}={shown}).profile()"
+    if name in TABLES:
+        return f"that name is kept for the {name} hook, call your flag something else{also}"
+    return None
+
+
 def check_directory(path: object) -> str:
     """Name of the output directory, ``~`` expanded; the engine finds out whether it can be used."""
     import os

@@ -10,6 +10,7 @@ from sonde.errors import MissingPackageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Protocol
 
     class PrettyPrinter(Protocol):
@@ -30,6 +31,9 @@ COLUMNS = [
     "memory_peak_bytes",
     "mark_count",
     "depth",
+    "start_ns",
+    "attrs",
+    "marks",
 ]
 
 
@@ -48,14 +52,31 @@ class TraceText:
         printer.text(self._text)
 
 
-def trace(format: str, name: str | None, last: int | None) -> Any:
+class SummaryText(TraceText):
+    """The summary as the value of a notebook cell: shown as a table."""
+
+    __slots__ = ("_html",)
+
+    def __init__(self, text: str, html: str) -> None:
+        super().__init__(text)
+        self._html = html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
+def trace(format: str, name: str | None, last: int | None, summary: bool = False) -> Any:
     """Spans of the current session, closed and open, in one of ``FORMATS``."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"trace() name must be a str or None, not {type(name).__name__}")
     if last is not None:
         last = index(last)
+    if format not in FORMATS:
+        raise ValueError(f"format {format!r} is not valid; use one of {', '.join(FORMATS)}")
     unseen.note()
     facts.refresh()
+    if summary:
+        return trace_summary(format, name, last)
     if format == "tree":
         text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
         if in_notebook():
@@ -68,32 +89,98 @@ def trace(format: str, name: str | None, last: int | None) -> Any:
         return _core.trace_json(name, last)
     if format == "df":
         return data_frame(name, last)
+    return _core.trace_arrow(name, last)
+
+
+def trace_summary(format: str, name: str | None, last: int | None) -> Any:
+    """The spans added up by name, as ``sonde trace --summary`` does it."""
+    from json import loads
+
+    pandas = import_pandas() if format == "df" else None
+    summary = _core.trace_summary(name, last)
+    if format == "tree":
+        text = SummaryText(summary.text().removesuffix("\n"), summary.html())
+        if in_notebook():
+            return text
+        print(text)
+        return None
     if format == "arrow":
-        return _core.trace_arrow(name, last)
-    raise ValueError(f"format {format!r} is not valid; use one of {', '.join(FORMATS)}")
+        return summary
+    if format == "json":
+        return summary.json()
+    tree = loads(summary.json())
+    if pandas is None:
+        return tree
+    frame = pandas.DataFrame(list(summary_rows(tree)), columns=SUMMARY_COLUMNS)
+    return frame.astype({"gpu_ns": "float64"})  # None becomes NaN, as in the spans' own column
+
+
+SUMMARY_COLUMNS = [
+    "rank",
+    "path",
+    "name",
+    "depth",
+    "count",
+    "open",
+    "open_ns",
+    "skipped",
+    "total_ns",
+    "self_ns",
+    "mean_ns",
+    "p50_ns",
+    "p95_ns",
+    "min_ns",
+    "max_ns",
+    "gpu_ns",
+    "timing",
+    "share_of_parent",
+]
+
+
+def summary_rows(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row per name and place, parents before their children."""
+
+    def rows(nodes: list[Any], above: str, depth: int) -> Iterator[dict[str, Any]]:
+        for node in nodes:
+            path = f"{above}/{node['name']}" if above else node["name"]
+            yield node | {"path": path, "depth": depth}
+            yield from rows(node["children"], path, depth + 1)
+
+    for rank in tree["ranks"]:
+        for row in rows(rank["roots"], "", 0):
+            yield row | {"rank": rank["rank"]}
+
+
+def import_pandas() -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise MissingPackageError("pandas", 'trace(format="df")') from error
 
 
 def data_frame(name: str | None, last: int | None) -> Any:
     """A pandas DataFrame, one row per span."""
     from importlib import import_module
 
-    try:
-        pandas = import_module("pandas")
-    except ImportError as error:
-        raise MissingPackageError("pandas", 'trace(format="df")') from error
+    pandas = import_pandas()
     if int(pandas.__version__.partition(".")[0]) >= 3:
         try:
             arrow = import_module("pyarrow")
         except ImportError:
             pass
         else:
-            return frame_from_arrow(arrow, _core.trace_arrow(name, last))
+            # Nobody but the reader holds the spans: they go as soon as the columns are made.
+            return frame_from_arrow(
+                arrow, arrow.RecordBatchReader.from_stream(_core.trace_arrow(name, last))
+            )
     return pandas.DataFrame(_core.trace_columns(name, last))
 
 
-def frame_from_arrow(arrow: Any, spans: object) -> Any:
+def frame_from_arrow(arrow: Any, spans: Any) -> Any:
     """The same without a Python object per cell: since pandas 3 its text columns are Arrow's."""
-    table = arrow.RecordBatchReader.from_stream(spans).read_all().select(COLUMNS)
+    table = spans.read_all().select(COLUMNS)
     for name, kind in (("name", arrow.string()), ("depth", arrow.int64())):
         place = COLUMNS.index(name)
         table = table.set_column(place, name, table.column(place).cast(kind))

@@ -15,6 +15,7 @@ from sonde import (
     options,
     process,
     program,
+    settings_file,
     snapshots,
     unseen,
 )
@@ -101,11 +102,17 @@ class Profiler:
             _guarded(facts.refresh, "what the session says of itself may be out of date")
             _guarded(_core.flush, "flush() failed")
 
-    def trace(self, format: str = "tree", name: str | None = None, last: int | None = None) -> Any:
+    def trace(
+        self,
+        format: str = "tree",
+        name: str | None = None,
+        last: int | None = None,
+        summary: bool = False,
+    ) -> Any:
         """The spans of the session; see ``sonde.readback.trace``."""
         from sonde.readback import trace
 
-        return trace(format, name, last)
+        return trace(format, name, last, summary)
 
     def shutdown(self) -> None:
         """Closes what is open, writes everything, and makes way for another profile()."""
@@ -218,6 +225,9 @@ def profile(
         if enabled:
             request = Request(settings, given)
             made = handle(owner, True, request.flags)
+            for collision in options.find_collisions(request.flags):
+                log.warn("cirron.profiler", collision)
+            settings_file.say_unread()
             made._start(request)
             process.at_exit(_process_ends, _child_ends)
         else:

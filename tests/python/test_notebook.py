@@ -27,6 +27,7 @@ with ci.scope("after"):
     pass
 ci.trace(name="after")
 """,
+    "ci.trace(summary=True)",
 ]
 
 
@@ -61,6 +62,14 @@ def test_assigned_tree_prints_nothing_of_its_own(outputs):
 
 def test_data_frame_renders(outputs):
     assert "text/html" in value(outputs[3])
+
+
+def test_summary_is_shown_as_a_table(outputs):
+    shown = value(outputs[5])
+    rows = shown["text/html"].split("<tr>")[1:]
+    assert "<th" in rows[0]
+    assert "epoch" in rows[2]
+    assert len(rows) == len(shown["text/plain"].splitlines())
 
 
 def test_recording_goes_on_after_an_interrupt(outputs):

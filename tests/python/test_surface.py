@@ -86,12 +86,18 @@ def test_cirron_constructor_signature():
 
 def test_trace_signature():
     for function in (ci.trace, ci.Cirron().trace, ci.get_default().trace):
-        assert defaults(function) == {"format": "tree", "name": None, "last": None}
+        assert defaults(function) == {
+            "format": "tree",
+            "name": None,
+            "last": None,
+            "summary": False,
+        }
     assert defaults(ci.Profiler.trace) == {
         "self": inspect.Parameter.empty,
         "format": "tree",
         "name": None,
         "last": None,
+        "summary": False,
     }
 
 

@@ -14,7 +14,7 @@ from spool_files import strict_json
 NODE_KEYS = ["id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns",
              "gpu_ns", "memory_peak_bytes", "attrs", "marks", "children"]  # fmt: skip
 COLUMNS = ["id", "parent_id", "name", "index", "wall_us", "cpu_ns", "gpu_ns", "memory_peak_bytes",
-           "mark_count", "depth"]  # fmt: skip
+           "mark_count", "depth", "start_ns", "attrs", "marks"]  # fmt: skip
 DURATION = r"(?:\d+us|\d+\.\dms|\d+\.\d\ds)"
 
 
@@ -198,6 +198,36 @@ def test_df(memory):
     by_id = frame.set_index("id")
     parents = by_id.loc[batches["parent_id"]]
     assert set(parents["name"]) == {"epoch"}
+
+
+def test_df_has_start_attributes_and_marks(memory):
+    pytest.importorskip("pandas")
+    train()
+    with ci.scope("odd", bad="ünï", deep={"a": [1, 2]}):
+        ci.mark("nan", float("nan"))
+        ci.mark("text", 'a "quoted" one', kind="summary")
+        ci.mark("huge", 2**80)
+    frame = ci.trace(format="df")
+    tree = {node["id"]: node for node in nodes(ci.trace(format="dict"))}
+    for row in frame.to_dict("records"):
+        node = tree[row["id"]]
+        assert row["start_ns"] == node["start_ns"]
+        if node["name"] != "cirron.session":
+            assert json.loads(row["attrs"]) == node["attrs"]
+        expected = json.loads(json.dumps(node["marks"]).replace("NaN", '"NaN"'))
+        assert json.loads(row["marks"]) == expected
+    assert list(frame[frame["name"] == "augment"]["attrs"].unique()) == ['{"variant":"flip"}']
+
+
+@pytest.mark.parametrize("name", [None, "batch"])
+def test_df_without_pyarrow_is_the_same(memory, monkeypatch, name):
+    pandas = pytest.importorskip("pandas")
+    train()
+    ci.shutdown()
+    frame = ci.trace(format="df", name=name)
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    other = ci.trace(format="df", name=name)
+    pandas.testing.assert_frame_equal(frame, other, check_dtype=False)
 
 
 def test_df_is_fit_for_statistics(memory):

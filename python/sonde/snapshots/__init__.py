@@ -116,9 +116,9 @@ def _threads(options: object) -> int:
     import os
 
     usual = min(2, os.cpu_count() or 1)
-    if options is None:
+    if not isinstance(options, dict):  # a flag of the program's own: said by profile()
         return usual
-    given = options.get("threads", usual) if isinstance(options, dict) else None
+    given = options.get("threads", usual)
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return min(given, 256)
     log.warn(

@@ -24,8 +24,7 @@ model::Span make_span(std::uint64_t id, std::uint64_t parent, std::string_view n
   return span;
 }
 
-// session (open) > step[0], step[1]; one mark on step[0], two on the session, one on a span that is
-// not there.
+// session (open) > step[0], step[1]; one mark on step[0], two on the session.
 std::shared_ptr<model::Batch> sample() {
   auto batch = std::make_shared<model::Batch>();
   model::Span first = make_span(2, 1, "step");
@@ -43,11 +42,11 @@ std::shared_ptr<model::Batch> sample() {
   second.end_ns = 8'000;  // a damaged file: never negative
   model::Span session = make_span(1, 0, "session");
   session.start_ns = 500;
+  first.mark_id_count = 1;
+  first.first_mark_id = 1;
+  session.mark_id_count = 2;
+  batch->mark_lists = {"[1,2]", "[3]"};
   batch->spans = {first, second, session};
-  for (const std::uint64_t span : {2u, 1u, 1u, 99u}) {
-    model::Mark& mark = batch->marks.emplace_back();
-    mark.span_id = {0, span};
-  }
   return batch;
 }
 
@@ -114,6 +113,7 @@ TEST(Arrow, SchemaHasEveryColumnInOrderWithItsTypeAndNullability) {
       {"thread_id", "L", false}, {"pid", "i", false},
       {"rank", "i", false},      {"mark_count", "l", false},
       {"depth", "i", false},     {"attrs", "u", false},
+      {"marks", "u", false},
   };
   EXPECT_STREQ(table.schema.format, "+s");
   ASSERT_EQ(static_cast<std::size_t>(table.schema.n_children), expected.size());
@@ -169,6 +169,13 @@ TEST(Arrow, WallTimeIsFlooredNeverNegativeAndNullWhileOpen) {
   EXPECT_EQ(number_at<std::int64_t>(wall, 2), std::nullopt);
   EXPECT_EQ(wall.null_count, 1);
   EXPECT_EQ(number_at<std::int64_t>(table.values("end_ns"), 2), std::nullopt);
+}
+
+TEST(Arrow, MarksAreTheTextOfTheirSpan) {
+  const Table table(sample());
+  EXPECT_EQ(text_at(table.values("marks"), 0), "[3]");
+  EXPECT_EQ(text_at(table.values("marks"), 1), "[]");
+  EXPECT_EQ(text_at(table.values("marks"), 2), "[1,2]");
 }
 
 TEST(Arrow, DepthAndMarkCountSpeakOfTheBatch) {

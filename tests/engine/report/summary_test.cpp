@@ -107,14 +107,24 @@ TEST(SummaryText, SaysWhatItLeavesOut) {
   EXPECT_NE(text.find("(other names)"), std::string::npos);
 }
 
+TEST(SummaryHtml, IsTheTableWithNamesEscaped) {
+  analysis::Summary summary = summary_of({span(1, 0, "a<b>&", 0, 1)});
+  summary.left_out = 3;
+  const std::string page = summary_html(summary);
+  EXPECT_NE(page.find(">a&lt;b&gt;&amp;</td>"), std::string::npos) << page;
+  EXPECT_NE(page.find("<p>3 older spans"), std::string::npos) << page;
+  EXPECT_EQ(summary_html({}), "(no spans)\n");
+}
+
 TEST(SummaryJson, Nodes) {
   EXPECT_EQ(
       summary_json(summary_of({span(1, 0, "a\"", 0, 1)})),
-      R"({"spans":1,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,"open_ns":0,"skipped":0,)"
+      R"({"spans":1,"left_out":0,"orphans":0,"names_folded":false,"ranks":[{"rank":0,"roots":[{"name":"a\"","count":1,"open":0,"open_ns":0,"skipped":0,)"
       R"("total_ns":1000,"self_ns":1000,"mean_ns":1000,"p50_ns":1000,"p95_ns":1000,"min_ns":1000,"max_ns":1000,)"
       R"("gpu_ns":null,"share_of_parent":1.0,"children":[]}]}]})"
       "\n");
-  EXPECT_EQ(summary_json({}), "{\"spans\":0,\"orphans\":0,\"names_folded\":false,\"ranks\":[]}\n");
+  EXPECT_EQ(summary_json({}),
+            "{\"spans\":0,\"left_out\":0,\"orphans\":0,\"names_folded\":false,\"ranks\":[]}\n");
 }
 
 }  // namespace

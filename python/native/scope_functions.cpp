@@ -1,0 +1,100 @@
+// What hooks do with a scope beside entering and leaving it.
+#include "engine/probe/device_queue.h"
+#include "engine/probe/gpu_clock.h"
+#include "engine/record/mark.h"
+#include "python/native/names.h"
+#include "python/native/scope.h"
+#include "python/native/session.h"
+#include "python/native/stack.h"
+
+namespace sonde::native {
+
+namespace {
+
+// claim_levels(scope, epochs, steps, validation=False): while it is open, hooks open none of those
+// below it.
+PyObject* claim_levels(PyObject*, PyObject* args) {
+  PyObject* scope = nullptr;
+  int epochs = 0, steps = 0, validation = 0;
+  if (!PyArg_ParseTuple(args, "O!pp|p:claim_levels", &g_scope_type, &scope, &epochs, &steps,
+                        &validation))
+    return nullptr;
+  as_scope(scope)->flags = static_cast<std::uint8_t>(
+      (epochs != 0 ? record::kOwnsEpochs : 0) | (steps != 0 ? record::kOwnsSteps : 0) |
+      (validation != 0 ? record::kOwnsValidation : 0));
+  return Py_NewRef(scope);
+}
+
+// drop_scope(scope): as if it had never been entered. False when something was recorded since.
+PyObject* drop_scope(PyObject*, PyObject* object) {
+  if (Py_TYPE(object) != &g_scope_type) {
+    PyErr_SetString(PyExc_TypeError, "the argument must be a scope");
+    return nullptr;
+  }
+  Scope* self = as_scope(object);
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr || !self->entered || !self->handle || self->outer != nullptr)
+    Py_RETURN_FALSE;
+  record::Lane* stack = self->handle.stack;
+  const std::uint64_t event =
+      self->gpu ? stack->stack[self->handle.slot].aux & 0xFFFFFFFFu : std::uint64_t{0};
+  if (thread->lane->next_sequence != self->handle.sequence + 1 ||
+      !record::cancel_scope(self->handle))
+    Py_RETURN_FALSE;
+  const auto number = static_cast<std::uint32_t>(event);
+  probe::is_queue_mark(number) ? probe::queue_release(number) : probe::gpu_release(number);
+  self->handle = {};
+  self->entered = false;
+  stack_changed(*thread, *stack);
+  Py_RETURN_TRUE;
+}
+
+// mark_on(scope, name, value, summary=False): a float on this very span, also when it is closed.
+PyObject* mark_on(PyObject*, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"scope", "name", "value", "summary", nullptr};
+  PyObject *scope = nullptr, *name = nullptr;
+  int summary = 0;
+  record::MarkValue mark;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!Ud|p:mark_on", const_cast<char**>(names),
+                                   &g_scope_type, &scope, &name, &mark.real, &summary))
+    return nullptr;
+  const Scope* self = as_scope(scope);
+  record::ThreadState* thread = record::this_thread();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack == nullptr || !self->handle || self->era != current_era()) Py_RETURN_NONE;
+  mark.summary = summary != 0;
+  mark.span = self->handle.sequence;
+  mark.span_lists_it = self->handle.stack == stack && record::is_open(self->handle);
+  mark.name = name_id(name);
+  if (mark.name != 0) {
+    record::write_mark(*thread, *stack, mark);
+  } else if (!with_utf8(name, [&](std::string_view utf8) {
+               mark.name_text = utf8;
+               record::write_mark(*thread, *stack, mark);
+             })) {
+    PyErr_Clear();
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"drop_scope", drop_scope, METH_O,
+     "drop_scope(scope)\n--\n\n"
+     "As if it had never been entered; false when something was recorded in it since."},
+    {"mark_on", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(mark_on)),
+     METH_VARARGS | METH_KEYWORDS,
+     "mark_on(scope, name, value, summary=False)\n--\n\n"
+     "Attach a float to this very scope, also when it is closed by now."},
+    {"claim_levels", claim_levels, METH_VARARGS,
+     "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
+     "While this scope is open, hooks open no epoch, no step, no validation below it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool add_scope_functions(PyObject* module) {
+  return PyModule_AddFunctions(module, g_functions) == 0;
+}
+
+}  // namespace sonde::native
