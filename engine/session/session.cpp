@@ -28,13 +28,10 @@ namespace {
 constexpr std::size_t kRecordsPerBatch = 16 * 1024;
 constexpr std::uint64_t kFlushPatienceNs = 30'000'000'000;
 constexpr std::size_t kKeptBufferBytes = 256 * 1024;
-constexpr std::size_t kSnapshotsPerBatch = 1024;  // about a kilobyte each
 constexpr std::uint64_t kStatisticsPollNs = 5'000'000;
 constexpr std::uint64_t kStatisticsPatienceNs = 2'000'000'000;  // of a flush, and of the end
 constexpr std::uint64_t kBlobPatienceNs = 30'000'000'000;       // of the end of a session
 constexpr std::uint64_t kBlobPatienceOnSignalNs = 3'000'000'000;
-// Also how often a sign of life is given.
-constexpr std::uint64_t kCapturesTogetherNs = 250'000'000;
 constexpr std::int64_t kClockStepNs = 100'000'000;
 
 thread_local bool t_draining = false;
@@ -120,40 +117,6 @@ void Session::flush() {
   while (done_.load() < mine && base::monotonic_ns() < deadline) {
     const std::uint32_t seen = done_event_.now();
     if (done_.load() < mine) done_event_.wait(seen, kFlushPatienceNs);
-  }
-}
-
-snapshot::BlobRoom Session::reserve_blob(std::uint64_t bytes) {
-  if (blobs_) return blobs_->reserve(bytes);
-  say_no_place_for_blobs();
-  return {};
-}
-
-void Session::say_no_place_for_blobs() const noexcept {
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", "blob-nowhere",
-                 "there is no output directory for raw tensors, only their statistics are kept: "
-                 "pass profile(path=...) and output=\"spool\"");
-}
-
-void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob,
-                          bool more) {
-  if (asleep()) awaken();
-  const bool wanted = blob || std::ranges::count(capture.in_blob, true) != 0;
-  if (wanted && !blobs_) {
-    say_no_place_for_blobs();
-  } else if (blob) {
-    capture.blob = blobs_->write(capture.span_id, capture.kind, std::move(blob));
-  } else if (wanted) {
-    blobs_->lose();
-  }
-  if (!captures_.add(std::move(capture)) || more) return;
-  // At once, since the journal knows nothing of it; but where epochs are short, several together.
-  const std::uint64_t now = base::monotonic_ns();
-  std::uint64_t last = capture_wake_ns_.load(std::memory_order_relaxed);
-  if (now - last >= kCapturesTogetherNs && capture_wake_ns_.compare_exchange_strong(last, now)) {
-    Journal::instance().wake().raise();
-  } else {
-    captures_wait_.store(true);
   }
 }
 
@@ -394,43 +357,6 @@ void Session::await_gpu() {
     drain_batches();
   }
   shared_.drainer.waiting().give_up(false);
-}
-
-// Writes the records of captures that are complete. Waits as long as it may for what is under way.
-void Session::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns) {
-  const std::uint64_t start = base::monotonic_ns();
-  for (;;) {
-    captures_.look();
-    deliver_captures();
-    const std::uint64_t waited = base::monotonic_ns() - start;
-    const bool wait_on = (captures_.awaits_statistics() && waited < statistics_ns) ||
-                         (captures_.awaits_blobs() && waited < blobs_ns);
-    if (!wait_on) return;
-    const timespec moment{0, 500'000};
-    ::nanosleep(&moment, nullptr);
-  }
-}
-
-void Session::deliver_captures() {
-  for (const std::string& alarm : captures_.take_alarms()) {
-    base::log_once(LogLevel::kWarning, "cirron.profiler", alarm, alarm);
-    lines_.announce(alarm);
-  }
-  const bool encode = outbox_ || options_.on_batch;
-  for (bool more = true; more;) {
-    batch_.clear();
-    earlier_.clear();
-    more = captures_.collect(kSnapshotsPerBatch, encode, batch_);
-    // Who reads snapshots reads files or the transport; with neither there is nobody to keep them
-    // for.
-    if (!outbox_) snapshots_.fetch_add(captures_.collected(), std::memory_order_relaxed);
-    if (batch_.empty()) continue;
-    {
-      const std::lock_guard lock(shared_.lock);
-      shared_.memory.add(batch_);  // marks only
-    }
-    deliver({});
-  }
 }
 
 // Fills batch_; true when another one has to follow.

@@ -35,6 +35,10 @@ inline std::int64_t clock_offset() {
   return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
 }
 
+// Where epochs are short, how often captures wake the drain thread at most; also how often it gives
+// a sign of life.
+inline constexpr std::uint64_t kCapturesTogetherNs = 250'000'000;
+
 class Session {
  public:
   Session(Shared& shared, Options options);

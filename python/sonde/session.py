@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
-    Opening = tuple[Request, str | None, Callable[[str], None] | None, list[str]]
+    Opening = tuple[Request, str | None, Callable[[str], None] | None]
 
 # Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
 _lock = RLock()
