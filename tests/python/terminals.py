@@ -1,10 +1,13 @@
 """Programs on a terminal of their own, and what stands on its screen in the end."""
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 
@@ -14,6 +17,7 @@ TIMEOUT_S = 240
 def run_on_terminal(code, *args, columns=100):
     """Runs a program to its end; returns all it wrote to the terminal."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = os.environ | {"TERM": "xterm", "COLUMNS": str(columns)}
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
@@ -33,7 +37,7 @@ def run_on_terminal(code, *args, columns=100):
     return written.decode(errors="replace")
 
 
-def screen_of(text, columns=100):
+def screen_of(text):
     """The lines of the screen after that: what is overwritten or cleared is gone."""
     lines, row, column, at = [""], 0, 0, 0
     while at < len(text):

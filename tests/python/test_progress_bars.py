@@ -36,7 +36,6 @@ def test_lines_stand_above_a_bar_of_tqdm(stream):
     assert sum("called more than once" in line for line in screen) == 1
     (bar,) = [line for line in screen if "it/s" in line]
     assert bar.startswith("100%") and "40/40" in bar
-    assert screen.index(bar) > max(i for i, line in enumerate(screen[:-3]) if "work" in line) - 3
 
 
 def test_a_bar_that_somebody_holds_does_not_hold_up_the_line():
@@ -78,10 +77,11 @@ def test_lines_stand_above_a_bar_of_rich():
         import cirron as ci
         from rich.progress import track
 
-        ci.profile(output="stdout", flush_interval=0.01, frameworks=[])
+        ci.profile(output="stdout", flush_interval=3600, frameworks=[])
         for _ in track(range(20), description="Training"):
             with ci.scope("work"):
                 time.sleep(0.01)
+            ci.flush()  # on the drain thread; rich mixes up what comes in while it ends
             if _ == 10:
                 ci.profile()
         ci.shutdown()
