@@ -134,13 +134,13 @@ class Check:
         The step begins behind that, so the fetch is in the epoch alone.
         """
         later = [op.role for op in self.truth.ops[number + 1 :] if op.kind != "data_load"]
-        looks = any(op.role == "val" for op in self.truth.ops[number + 1 :][:1])
+        looks = any(op.role in ("val", "maybe") for op in self.truth.ops[number + 1 :][:1])
         return (
             place.kind == "data_load"
             and place.step is None
             and place.val is None
             and place.epoch is not None
-            and (looks or later[:1] == ["val"])
+            and (looks or later[:1] in (["val"], ["maybe"]))
         )
 
     def said(self, number):
@@ -212,11 +212,14 @@ class Check:
                 index = "" if span["index"] is None else [span["index"]]
                 self.say(f"{level}{index} should not be there")
 
-    @staticmethod
-    def justifies(op, level):
+    def justifies(self, op, level):
+        """Whether that span there is a reason for the level. Without a loader, a forward that may
+        be the first of another step is one too."""
         if level == "validation":
             return op.kind == "forward" and op.role != "train"
-        return op.role == "train" and op.kind != "data_load"
+        kind = self.truth.sections[op.section].kind if op.section >= 0 else "none"
+        open_end = kind in ("plain", "several", "scoped", "left_over") and op.role == "maybe"
+        return op.kind != "data_load" and (op.role == "train" or open_end)
 
     def check_skipped(self):
         seen = sum(step["attrs"].get("skipped") is True for step in self.levels["step"])

@@ -293,7 +293,7 @@ def programs(kinds=()):
     # An update by hand looks like an accumulation where anything else has an optimizer; and that
     # a model is trained is not known before its first backward.
     by_hand = st.one_of(trainings(BY_HAND), iterations(BY_HAND))
-    before = st.builds(Look, vals(("full", "few", "kept")))
+    before = st.builds(Look, vals(("full", "few")))
     alone = st.tuples(st.lists(before, max_size=1), by_hand, st.lists(looks, max_size=1)).map(
         lambda lists: [*lists[0], lists[1], *lists[2]]
     )

@@ -53,9 +53,8 @@ def readable(text):
 
 def write_val(w, val, n, place):
     own_pass = val.source in ("full", "few")
-    sure = val.grad != "on" or own_pass
     hint = f"m{n}.training" if val.calls_eval else False
-    w(f'T.val("{place}", {own_pass}, {sure}, hint={hint})')
+    w(f'T.val("{place}", {own_pass}, {val.grad != "on"}, hint={hint})')
     if val.calls_eval:
         w(f"m{n}.eval()")
     guard = {"off": "no_grad", "inference": "inference_mode"}.get(val.grad)
