@@ -62,12 +62,14 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
 namespace {
 
 // What is known by now, without giving the events back: whoever drains will ask again.
-class GpuPeek : public spool::GpuTimes {
+class GpuPeek : public spool::OwnSpans {
  public:
+  bool take(record::SpanRecord&) override { return true; }
   bool resolve(const record::SpanRecord& record, model::Span& span) override {
     std::int64_t ns = 0;
     const auto start = static_cast<std::uint32_t>(record.aux);
     const auto end = static_cast<std::uint32_t>(record.aux >> 32);
+    if (probe::is_queue_mark(start) || probe::is_queue_mark(end)) return true;
     if (probe::gpu_elapsed(start, end, ns) == probe::GpuTime::kKnown) span.gpu_ns = ns;
     return true;
   }

@@ -71,7 +71,6 @@ void Session::deliver_captures() {
   for (const std::string& alarm : captures_.take_alarms()) {
     base::log_once(LogLevel::kWarning, "cirron.profiler", alarm, alarm);
     lines_.announce(alarm);
-    if (options_.on_lines) options_.on_lines({alarm});
   }
   const bool encode = outbox_ || options_.on_batch;
   for (bool more = true; more;) {

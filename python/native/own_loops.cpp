@@ -213,7 +213,7 @@ PyObject* levels_recorded(PyObject*, PyObject*) {
   session::Engine& engine = session::Engine::instance();
   Py_BEGIN_ALLOW_THREADS engine.flush();
   Py_END_ALLOW_THREADS model::Batch batch;
-  engine.read_trace(batch, false);
+  engine.read_trace(batch, session::MarksAs::kCount);
   const bool found = std::ranges::any_of(batch.spans, [](const model::Span& span) {
     return std::ranges::find(kLevels, span.name) != std::end(kLevels);
   });
