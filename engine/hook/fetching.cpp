@@ -22,6 +22,8 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   peeked_ = nullptr;
   ++pass.fetches_;
   pass.idle_ = pass.used_ ? 1 : pass.idle_ + 1;
+  // Several at a time, again and again: that is not ahead, but for one step.
+  if (pass.ever_used_ && pass.idle_ > 1) pass.ahead_ = 0;
   pass.used_ = pass.failed_ = false;
   since_fetch_ = 0;
   last_ = &pass;

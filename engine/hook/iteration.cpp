@@ -44,7 +44,7 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
     if (!known || taken(here.stack, Level::kValidation)) return settle();
     const bool loads = !leaves_.empty() && leaves_.only_loads();
     open_look(here, loads ? Moment(leaves_.front()) : Moment(now));
-    if (loads) leaves_.move(0, look_.sequence);
+    if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
     if (!forward.gradients) settle_in_look();
     pend_ = forward.gradients;
   } else if (record::is_open(fallback_epoch_) || knows_training_) {
@@ -125,7 +125,7 @@ void Training::end_fallback(ThreadState& thread, const Moment& now) {
 // -- a validation without a loader --
 
 void Training::open_look(Here here, const Moment& now) {
-  if (record::is_open(look_)) return;
+  if (record::is_open(look_) || taken(here.stack, Level::kValidation)) return;
   record::ScopeStart start;
   start.name = names().validation;
   start.start_ns = now.ns;
@@ -170,7 +170,7 @@ void Training::carve_check(Here here) {
   const Moment start(leaves_.front());
   close_step(here.thread, start);
   open_look(here, start);
-  leaves_.move(0, look_.sequence);
+  if (record::is_open(look_)) leaves_.move(0, look_.sequence);
 }
 
 // -- what belongs to the next iteration --

@@ -134,7 +134,7 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
     const Moment start = loads ? Moment(leaves_.front()) : Moment(now);
     if (evaluates_) {
       open_look(here, start);
-      if (loads) leaves_.move(0, look_.sequence);
+      if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
       settle_in_look();
       pend_ = forward.gradients;
     } else {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "python/native/boundaries.h"
-#include "python/native/seen.h"
 
 namespace sonde::native {
 
@@ -123,7 +122,6 @@ Found find_owned(PyObject* module, int& budget) {
 // note_optimizer(optimizer): it was made.
 PyObject* note(PyObject*, PyObject* optimizer) {
   note_optimizer(optimizer);
-  note_known_optimizer(optimizer);
   Py_RETURN_NONE;
 }
 

@@ -81,7 +81,7 @@ def test_settings_file_that_is_not_read_is_said_once(workdir, monkeypatch, name,
         monkeypatch.chdir(workdir / "deep" / "deeper")
     lines = run_python(PROFILE_TWICE).stderr.splitlines()
     assert len(lines) == 1
-    assert lines[0].startswith(f"cirron.profiler {workdir / name} is not read")
+    assert lines[0].startswith(f"cirron.profiler [cirron] {workdir / name} is not read")
     assert "profile()" in lines[0]
 
 
@@ -124,7 +124,7 @@ def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):
     with caplog.at_level(logging.INFO):
         ci.profile(config=flags, output="none", frameworks=[])
     (text,) = warnings_of(caplog)
-    assert text.startswith(f"config={{'{next(iter(flags))}': ")
+    assert text.startswith(f"[cirron] config={{'{next(iter(flags))}': ")
     assert said in text
     assert dict(ci.config) == flags
 

@@ -69,7 +69,8 @@ def test_summary_is_shown_as_a_table(outputs):
     rows = shown["text/html"].split("<tr>")[1:]
     assert "<th" in rows[0]
     assert "epoch" in rows[2]
-    assert len(rows) == len(shown["text/plain"].splitlines())
+    notes = shown["text/html"].count("<p>")
+    assert len(rows) + notes == len(shown["text/plain"].splitlines())
 
 
 def test_recording_goes_on_after_an_interrupt(outputs):

@@ -152,9 +152,10 @@ def test_a_loop_without_a_loader(spool_dir):
     for _ in range(9):
         loop.step(torch.randn(2, 4), torch.randn(2, 1))
     epochs = records(spool_dir)
-    assert [places(epoch) for epoch in epochs] == [AT_STEP, AT_STEP]
-    assert are(epochs[0], loop.used[4])
-    assert are(epochs[1], loop.used[8])
+    assert [places(epoch) for epoch in epochs] == [AT_STEP, AT_STEP, AT_STEP]
+    assert are(epochs[0], loop.used[3])
+    assert are(epochs[1], loop.used[7])
+    assert are(epochs[2], loop.used[8])
 
 
 def test_they_are_read_at_the_end_where_they_are_left_alone(spool_dir):
@@ -169,9 +170,10 @@ def test_they_are_read_at_the_end_where_they_are_left_alone(spool_dir):
 
 def test_none_at_all(spool_dir):
     loop = Loop(2)
-    loop.model.train()
-    for x, _ in loop.loader:
-        loop.model(x)
+    ci.watch(loop.model)
+    with ci.scope("epoch"):
+        for x, _ in loop.loader:
+            loop.model(x)
     (epoch,) = records(spool_dir)
     assert gradients(epoch) == {}
 

@@ -134,15 +134,14 @@ def test_ranks_decide_alike_and_runs_do_not():
 
 
 def test_the_run_has_one_name_on_all_ranks(monkeypatch):
-    from sonde.environment import run_name
+    from sonde.program import Membership
 
-    assert run_name({}) != run_name({})
     monkeypatch.setenv("MASTER_PORT", "29500")
     monkeypatch.setenv("RANK", "0")
-    first = run_name({})
+    first = Membership().launch
     monkeypatch.setenv("RANK", "1")
-    assert run_name({}) == first
-    assert run_name({"run_id": "r"}) == "r"
+    assert first
+    assert Membership().launch == first
 
 
 def test_nobody_elses_random_numbers_are_drawn(spool_dir):
