@@ -9,6 +9,7 @@ VENV := .venv/bin
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
+FUZZ_MINUTES ?= 60
 # What `make bench` compares with; fixed, so that two tables can be compared.
 PEER ?= cirron-sdk==0.3.0
 
@@ -99,6 +100,10 @@ fuzz: environment ## Run each fuzz target for FUZZ_SECONDS (20)
 	    $$corpus $$seeds >build/fuzz/$$name.log 2>&1 || { tail -n 80 build/fuzz/$$name.log; exit 1; }; \
 	  tail -n 1 build/fuzz/$$name.log; \
 	done
+
+.PHONY: fuzz-loops
+fuzz-loops: build ## Random training programs for FUZZ_MINUTES (60), each held against its own count of epochs and steps
+	@$(VENV)/python tests/python/loop_fuzz.py --minutes $(FUZZ_MINUTES)
 
 # --- measuring ----------------------------------------------------------------------------------
 
