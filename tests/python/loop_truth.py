@@ -15,8 +15,8 @@ Where no observer of a process could tell, more than one answer is right:
     after them. To tell, one would have to look into the graph of the next loss. In evaluation mode
     it is a validation between two steps of an epoch, and may be nothing elsewhere.
 4.  A forward of a trained model without gradients inside a step (the target of a double DQN, the
-    accuracy on the batch just trained with), or one with gradients on a batch of another loader:
-    a part of the step, or a validation in it.
+    accuracy on the batch just trained with), also in evaluation mode, or one with gradients on a
+    batch of another loader: a part of the step, or a validation in it.
 5.  Collecting (rollouts): a validation, or spans that are in no step; with gradients anywhere.
 6.  Several optimizers without a loader: where in an iteration a step begins; and if the first
     optimizer steps k times before the second does, whether that is one step or k.
@@ -185,13 +185,14 @@ class Truth:
     def val(self, place, own_pass, gradients_off, hint):
         """Evaluation begins. place: in (the loop of an epoch goes on) or between (epochs).
 
-        own_pass (over a loader) or gradients_off tell whoever looks; in the middle of a step only
-        both together do. hint: eval() is called on a model in training mode; that
-        tells it too, between two steps.
+        own_pass (over a loader) or gradients_off tell whoever looks, and between two steps also
+        hint: eval() is called on a model in training mode. In the middle of a step only own_pass
+        and gradients_off together do.
         """
         self.resolve("free")
         kind = self.sections[-1].kind if self.sections else "none"
-        sure = own_pass and gradients_off if not self.step_done else own_pass or gradients_off
+        sure = own_pass or gradients_off if self.step_done else own_pass and gradients_off
+        hint = hint and self.step_done
         in_step = kind in ("loader", "nested", "hand_loader", "several") or not self.step_done
         self.look = Look(
             len(self.looks),
