@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import threading
+import time
 
 import cirron as ci
 import pytest
@@ -156,6 +157,9 @@ def test_closed_by_another_thread(session, spool_dir):
 
 def test_closed_by_the_end_of_its_thread(session, spool_dir):
     span = in_thread(left_open)
+    deadline = time.monotonic() + 30
+    while span.end_ns is None and time.monotonic() < deadline:
+        time.sleep(0.005)  # join() returns a moment before the thread is gone
     assert span.end_ns is not None
     assert_as_written(span, spool_dir)
 
