@@ -21,6 +21,7 @@ void Cycle::note(const void* optimizer) noexcept {
       has_leading_ = led_ = true;
     }
   }
+  if (taken_ < kMostSteps) newest_[taken_] = optimizer;
   ++taken_;
 }
 
@@ -34,6 +35,7 @@ void Cycle::begin() noexcept {
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = true;
     usual_ = taken_;
+    order_ = newest_;
   }
   taken_ = others_ = 0;
   led_ = false;

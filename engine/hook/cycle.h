@@ -2,6 +2,7 @@
 // that stepped first; an iteration ends where the next one that it leads begins.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace sonde::hook {
@@ -13,7 +14,9 @@ class Cycle {
   // Has the iteration under way had all its steps?
   bool complete() const noexcept { return known() && taken_ >= usual_; }
   // Would a step of this optimizer (only compared) be another iteration's?
-  bool repeats(const void* optimizer) const noexcept { return led_ && optimizer == leading_; }
+  bool repeats(const void* optimizer) const noexcept {
+    return led_ && optimizer == leading_ && !continues(optimizer);
+  }
   std::uint32_t taken() const noexcept { return taken_; }
 
   // This optimizer has stepped.
@@ -28,9 +31,18 @@ class Cycle {
  private:
   // So many steps of another optimizer, and the one that led before does so no more.
   static constexpr std::uint32_t kMostOthers = 5;
+  // Of more than so many steps, their order is not known.
+  static constexpr std::uint32_t kMostSteps = 8;
+
+  // Has it been this one's turn, after those that have stepped in this iteration?
+  bool continues(const void* optimizer) const noexcept {
+    return known() && taken_ < usual_ && taken_ < kMostSteps && order_[taken_] == optimizer;
+  }
 
   const void* leading_ = nullptr;
   const void* other_ = nullptr;
+  std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
+  std::array<const void*, kMostSteps> newest_ = {};
   std::uint32_t taken_ = 0, usual_ = 0, others_ = 0;
   bool has_leading_ = false, led_ = false, varies_ = false, by_hand_ = false;
 };

@@ -91,6 +91,7 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   if (gone && pass.fresh_step_) cancel_step();
   if (pass.fetches_ == 1) pass.fetches_ = 2;  // empty, but no peek
   finish(here.thread, pass, now);
+  open_owed_step(here, now);
 }
 
 // -- steps --
@@ -143,8 +144,8 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   step_index_ = start.index;
   ++next_step_;
   step_ = open(here, start, now);
-  step_pass_ = nullptr;
-  done_ = proven_ = false;
+  step_pass_ = owed_ = nullptr;
+  done_ = proven_ = reopened_ = false;
   cycle_.begin();
 }
 

@@ -13,32 +13,53 @@ using record::ThreadState;
 void Training::place_without_loader(Here here, const Forward& forward, const Moment& now) {
   if (taken(here.stack, Level::kStep)) return settle();
   if (!step_open()) return place_without_step(here, forward, now);
-  if (cycle_.complete()) {
-    settle();
+  const bool scope_begun = ends_below_scope();
+  if (cycle_.complete() || (scope_begun && !cycle_.known())) {
     if (!evaluates_) {
       pend_ = next_iteration(here, now);
       return;
     }
-    if (!record::is_innermost(step_)) return;
-    close_step(here.thread, now);
+    settle();
+    if (scope_begun) {
+      close_around(here.thread, step_, Moment::at(here.stack.stack[step_.slot + 1].start_ns));
+    } else if (record::is_innermost(step_)) {
+      close_step(here.thread, now);
+    } else {
+      return;
+    }
     open_look(here, now);
-    pend_ = forward.gradients;
-  } else if (!cycle_.known()) {
+    pend_ = watch_ = forward.gradients;
+  } else {
     // The next optimizer step tells whether another iteration has begun.
     pend_ = true;
-    watch_ = forward.gradients && leaves_.has(Leaf::Kind::kForward);
-    if (leaves_.full() && leaves_.only_evaluation()) {
+    watch_ = forward.gradients && (evaluates_ || leaves_.has(Leaf::Kind::kForward));
+    if (!leaves_.full()) return;
+    if (leaves_.only_evaluation()) {
       carve_check(here);
       settle_in_look();
+    } else if (leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
+      begin_behind_leaves(here);  // so much is no part of the last one
+      settle();
+      prove();
     }
   }
+}
+
+// Has the program opened a scope since the step had its optimizer step?
+bool Training::ends_below_scope() const noexcept {
+  return step_open() && done_ && !record::is_innermost(step_) &&
+         step_.stack->stack[step_.slot + 1].start_ns >= done_ns_;
 }
 
 void Training::place_without_step(Here here, const Forward& forward, const Moment& now) {
   const bool known = knows_training_ || forward.owned == Owned::kYes;
   if (evaluates_) {
+    if (leaves_.has(Leaf::Kind::kBackward)) {
+      pend_ = true;  // in the middle of an accumulation
+      return;
+    }
     if (!known && forward.gradients) {
-      pend_ = true;  // a backward would make it training, in whatever mode
+      pend_ = watch_ = true;  // a backward would make it training, in whatever mode
       return;
     }
     if (!known || taken(here.stack, Level::kValidation)) return settle();
@@ -46,10 +67,11 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
     open_look(here, loads ? Moment(leaves_.front()) : Moment(now));
     if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
     if (!forward.gradients) settle_in_look();
-    pend_ = forward.gradients;
-  } else if (record::is_open(fallback_epoch_) || knows_training_) {
+    pend_ = watch_ = forward.gradients;
+  } else if ((record::is_open(fallback_epoch_) || knows_training_) && !inside_scope(here.stack)) {
     begin_with_leaves(here, now);
     pend_ = true;
+    watch_ = forward.gradients && leaves_.has(Leaf::Kind::kForward);
   } else {
     // The first iteration, if a backward follows.
     pend_ = true;
@@ -63,10 +85,10 @@ bool Training::next_iteration(Here here, const Moment& now) {
   if (step_open()) {
     if (step_.stack != &here.stack) return false;
     if (!record::is_innermost(step_)) return replace_step(here);
+    settle();
     close_step(here.thread, now);
   }
-  if (record::is_open(fallback_epoch_) && next_step_ >= steps_per_epoch() &&
-      step_epoch_ == fallback_epoch_.sequence && record::is_innermost(fallback_epoch_)) {
+  if (fallback_full() && record::is_innermost(fallback_epoch_)) {
     report_epoch(fallback_epoch_.sequence, next_epoch_);
     close(here.thread, fallback_epoch_, now);
     ++next_epoch_;
@@ -79,10 +101,23 @@ bool Training::next_iteration(Here here, const Moment& now) {
 // A scope of the program's that was opened behind the end of the step is the beginning of the next
 // one, which takes the step's place below it. False: a scope reaches across.
 bool Training::replace_step(Here here) {
-  const record::OpenScope& above = here.stack.stack[step_.slot + 1];
-  const bool full = fallback_epoch_ && next_step_ >= steps_per_epoch();
-  if (above.start_ns < done_ns_ || full) return false;
-  step_ = record::renew_beneath(here.thread, step_, next_step_, above.start_ns);
+  if (!ends_below_scope()) return false;
+  const Moment start = Moment::at(here.stack.stack[step_.slot + 1].start_ns);
+  const bool full = fallback_full() && fallback_epoch_.slot + 1 == step_.slot;
+  if (!leaves_.empty() && leaves_.only_evaluation() && leaves_.parent() == step_.sequence) {
+    const Moment end(leaves_.front());
+    write_check(here, end, start);
+    renew(here.thread, step_, full ? 0 : next_step_, end, start);
+  } else {
+    settle();
+    renew(here.thread, step_, full ? 0 : next_step_, start, start);
+  }
+  if (full) {
+    report_epoch(fallback_epoch_.sequence, next_epoch_++);
+    renew(here.thread, fallback_epoch_, next_epoch_, start, start);
+    step_epoch_ = fallback_epoch_.sequence;
+    next_step_ = 0;
+  }
   earlier_index_ = step_index_;
   step_index_ = next_step_++;
   step_pass_ = nullptr;
@@ -91,15 +126,25 @@ bool Training::replace_step(Here here) {
   return true;
 }
 
+// The leaves were an evaluation, beside the step.
+void Training::write_check(Here here, const Moment& start, const Moment& end) {
+  const std::uint64_t sequence = here.thread.lane->next_sequence++;
+  leaves_.move(0, sequence);
+  settle();
+  record::write_span(here.thread, {.sequence = sequence,
+                                   .parent = here.stack.stack[step_.slot].parent,
+                                   .start_ns = start.ns,
+                                   .end_ns = end.ns,
+                                   .name = names().validation});
+}
+
+bool Training::fallback_full() const noexcept {
+  return record::is_open(fallback_epoch_) && step_epoch_ == fallback_epoch_.sequence &&
+         next_step_ >= steps_per_epoch();
+}
+
 void Training::open_fallback(Here here, const Moment& now) {
   if (record::is_open(fallback_epoch_)) return;
-  if (fallback_epoch_) {
-    // A scope of the program's has closed it. Around every single iteration, that is no epoch.
-    if (next_step_ <= 1) short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
-    report_epoch(fallback_epoch_.sequence, next_epoch_);
-    fallback_epoch_ = {};
-    ++next_epoch_;
-  }
   const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
   if (depth >= short_depth_ || innermost() != nullptr || taken(here.stack, Level::kEpoch)) return;
   record::ScopeStart start;
@@ -148,20 +193,42 @@ void Training::settle_in_look() noexcept {
   settle();
 }
 
-// A backward or an optimizer step: the forwards before it that had gradients were a step's.
-void Training::leave_look(Here here, const Moment& now) {
-  if (leaves_.empty()) return close_look(here, now);
-  const Moment start(leaves_.front());
-  trains_in_eval_ = true;
-  const bool only = look_spans_ == 0 && untouched(here.thread);
+// It is over: what runs from this leaf on is a step's.
+void Training::leave_look(Here here, const Moment& now, std::size_t first) {
+  if (first >= leaves_.size()) return close_look(here, now);
+  Leaves rest = leaves_.split(first);
+  const Moment start(rest.front());
+  const bool only = leaves_.empty() && look_spans_ == 0 && untouched(here.thread);
+  settle();
   if (!only || !cancel(look_)) close_around(here.thread, look_, start);
   look_ = {};
+  leaves_ = std::move(rest);
+  trains_in_eval_ = trains_in_eval_ || leaves_.has_hinted();
+  step_with_leaves(here, start);
+}
+
+// A step begins where the leaves do, and they are all its own.
+void Training::step_with_leaves(Here here, const Moment& start) {
+  const Leaves mine = std::exchange(leaves_, {});
   if (leader() == nullptr) {
     next_iteration(here, start);
-  } else if (!taken(here.stack, Level::kStep)) {
+  } else if (!step_open() && !taken(here.stack, Level::kStep)) {
     open_step(here, -1, start);
   }
-  if (step_open()) leaves_.move(0, step_.sequence);
+  leaves_ = mine;
+  leaves_.move(0, step_open() ? step_.sequence : record::current_parent(here.stack));
+}
+
+// Kept open for what follows a forward that has gradients and looks like an evaluation's, or is of
+// something that nobody trains. This forward trains: returns false where it is a part of the look
+// until a backward tells.
+bool Training::ends_look(Here here, const Forward& forward, const Moment& now) {
+  if (leaves_.has_hinted() && forward.gradients) {
+    pend_ = watch_ = true;
+    return false;
+  }
+  leave_look(here, now, leaves_.first_foreign());
+  return true;
 }
 
 // Evaluation came behind the end of the step: the step ends where that began.
@@ -178,16 +245,14 @@ void Training::carve_check(Here here) {
 // A step begins, with what came before it and is certain to be a part of it.
 void Training::begin_with_leaves(Here here, const Moment& now) {
   const bool theirs = !leaves_.empty() && leaves_.parent() == record::current_parent(here.stack);
-  const Moment start = theirs ? Moment(leaves_.front()) : Moment(now);
-  if (leader() == nullptr) {
-    next_iteration(here, start);
+  Leaves mine = leaves_.split(theirs ? leaves_.behind_stuck() : leaves_.size());
+  settle();
+  if (mine.empty()) {
+    step_with_leaves(here, now);
   } else {
-    open_step(here, -1, start);
-  }
-  if (theirs && step_open()) {
-    leaves_.move(0, step_.sequence);
-  } else {
-    settle();
+    const Moment start(mine.front());
+    leaves_ = std::move(mine);
+    step_with_leaves(here, start);
   }
 }
 
@@ -200,13 +265,16 @@ void Training::begin_behind_leaves(Here here) {
     carve_check(here);
     if (record::is_open(look_)) close(here.thread, look_, start);
   }
-  if (next_iteration(here, start)) leaves_.move(first, step_.sequence);
+  Leaves mine = leaves_.split(first);
+  settle();
+  const bool begun = next_iteration(here, start);
+  leaves_ = std::move(mine);
+  if (begun) leaves_.move(0, step_.sequence);
 }
 
 // Forwards were taken for a part of the step that a backward did not go through: they were an
 // evaluation's, and the step begins behind them.
 void Training::split_iteration(Here here, std::size_t first) {
-  if (!untouched(here.thread) || !record::is_innermost(step_)) return;
   const Moment start(leaves_[first]);
   record::ScopeHandle check = step_;
   record::relabel_scope(check, names().validation, record::kNoIndex);
@@ -219,72 +287,127 @@ void Training::split_iteration(Here here, std::size_t first) {
 
 // What the leaves before a fetch, or before the end of everything, turn out to be.
 void Training::conclude(Here here, const Moment& now, const Pass* next) {
+  if (next == nullptr && step_is_empty(here.thread)) cancel_step();
   if (leaves_.empty() || leaves_.only_loads()) return;
   if (step_open() && done_) {
-    if (leaves_.only_evaluation()) carve_check(here);
+    if (leaves_.only_evaluation()) {
+      carve_check(here);
+    } else if (leader() == nullptr && (!cycle_.known() || cycle_.complete()) &&
+               leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
+      begin_behind_leaves(here);
+      prove();
+    }
   } else if (step_open() && !proven_ && record::is_innermost(step_)) {
     if (step_pass_ != nullptr) {
       Pass* pass = next == nullptr || next == step_pass_ || last_ == nullptr ? step_pass_ : last_;
-      if (!pass->trains_ && !pass->failed_) turn_into_validation(here, *pass);
+      if (pass->failed_) {
+      } else if (!pass->trains_) {
+        turn_into_validation(here, *pass);
+      } else if (pass == step_pass_) {
+        turn_into_look(here, true);
+      }
     } else if (!leaves_.has(Leaf::Kind::kBackward)) {
-      record::relabel_scope(step_, names().validation, record::kNoIndex);
-      look_ = step_;
-      take_step_back();
+      turn_into_look(here, false);
     }
   }
   settle();
   if (record::is_open(look_)) close_look(here, now);
 }
 
+// Nothing was trained with in the step: it was a look, and so was the epoch that it began. `fetched`:
+// what was fetched before is none of it.
+void Training::turn_into_look(Here here, bool fetched) {
+  const std::size_t first = fetched ? leaves_.behind_loads() : 0;
+  if (first == leaves_.size()) return;
+  const Moment start(leaves_[first]);
+  const bool lonely = next_step_ == 1 && step_epoch_ == fallback_epoch_.sequence;
+  if (!untouched(here.thread) || has_children(step_.sequence) || !cancel_step()) {
+    if (fetched) return;
+    record::relabel_scope(step_, names().validation, record::kNoIndex);
+    look_ = step_;
+    return take_step_back();
+  }
+  if (lonely && record::is_open(fallback_epoch_)) cancel(fallback_epoch_);
+  leaves_.move(0, record::current_parent(here.stack));
+  open_look(here, start);
+  if (record::is_open(look_)) leaves_.move(first, look_.sequence);
+}
+
 // No more is fetched, but batches are left. True: those have been trained with, and the epoch is
 // over.
 bool Training::drain(Here here, const Moment& now) {
   Pass* pass = leader();
-  if (!step_open() || !done_) return false;
-  if (!evaluates_ && pass->left_ > 1) {
-    --pass->left_;
-    final_batch_ = pass->left_ == 1;
-    settle();
-    if (record::is_innermost(step_)) {
-      close_step(here.thread, now);
-      if (!taken(here.stack, Level::kStep)) open_step(here, -1, now);
-    } else {
-      replace_step(here);
-    }
-    return false;
-  }
-  if (!cycle_.complete()) return false;  // another optimizer may be to come
-  finish(here.thread, *pass, now);
-  return true;
+  // Another optimizer may be to come.
+  if (!done_ || (!cycle_.complete() && (cycle_.known() || !sure_))) return false;
+  if (evaluates_ && pass->left_ > 1) return false;
+  settle();
+  return next_left(here, *pass, now);
 }
 
-// A pass in an epoch without a loader, or over the loader of the epoch, was taken for a look, and
-// its batch is trained with while its iterator lives: it is a loop with an epoch of its own.
-void Training::promote(Here here, Pass& pass) {
-  Pass* outer = innermost();
-  const bool in_fallback = record::is_open(fallback_epoch_);
-  if (pass.supersedes_ && outer != nullptr && begins_anew(*outer, pass)) {
-    if (outer->scope_.slot + 1 != step_.slot) return;
-  } else if (!in_fallback || fallback_epoch_.slot + 1 != step_.slot) {
-    return;
-  }
-  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass || leaves_.empty() ||
-      !untouched(here.thread) || !record::is_innermost(step_))
-    return;
-  const Moment start(leaves_.front());
-  cancel_step();
-  if (in_fallback) {
-    end_fallback(here.thread, start);
+// The next of the batches that are left, which begins with the leaves. True: there was none.
+bool Training::next_left(Here here, Pass& pass, const Moment& now) {
+  Leaves mine = leaves_.split(leaves_.empty() ? 0 : leaves_.first_used());
+  const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
+  const bool last = pass.left_ <= 1;
+  settle();
+  if (last) {
+    finish(here.thread, pass, start);
   } else {
-    const Leaves moved = std::exchange(leaves_, {});  // they are not the other's
-    finish(here.thread, *outer, start);
-    leaves_ = moved;
+    --pass.left_;
+    final_batch_ = pass.left_ == 1;
+    if (step_open() && !record::is_innermost(step_)) {
+      replace_step(here);
+    } else if (step_open()) {
+      close_step(here.thread, start);
+      if (!taken(here.stack, Level::kStep)) open_step(here, -1, start);
+    }
+    if (!step_open()) {
+      done_ = proven_ = false;
+      cycle_.begin();
+    }
   }
-  pass.nested_ = false;
-  own(here, pass, false, start);
-  open_step(here, -1, start);
-  step_pass_ = &pass;
-  leaves_.move(0, step_.sequence);
+  leaves_ = std::move(mine);
+  leaves_.move(0, !last && step_open() ? step_.sequence : record::current_parent(here.stack));
+  return last;
+}
+
+// A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
+// look. If its batch is trained with while its iterator lives, it is a loop of its own.
+bool Training::can_promote(const Pass& pass) const noexcept {
+  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass || pass.trains_) return false;
+  const Pass* outer = innermost();
+  if (outer == nullptr)
+    return record::is_open(fallback_epoch_) && fallback_epoch_.slot + 1 == step_.slot;
+  return (outer->drained_ || (pass.supersedes_ && begins_anew(*outer, pass))) &&
+         !outer->evaluates_ && outer->scope_.slot + 1 == step_.slot;
+}
+
+// Its epoch takes the place of the one there was, below the step that its fetch has opened.
+void Training::promote(Here here, Pass& pass) {
+  if (!can_promote(pass)) return;
+  const record::OpenScope& step = here.stack.stack[step_.slot];
+  const bool has_gpu = (step.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0;
+  const Moment start(
+      Leaf{.start_ns = step.start_ns,
+           .start_event = has_gpu ? static_cast<std::uint32_t>(step.aux) : std::uint32_t{0}});
+  if (Pass* outer = innermost()) {
+    remember(*outer);
+    pass.scope_ = outer->scope_;
+    report_epoch(pass.scope_.sequence, next_epoch_++);
+    forget(*outer);
+  } else {
+    pass.scope_ = std::exchange(fallback_epoch_, {});
+    report_epoch(pass.scope_.sequence, next_epoch_++);
+  }
+  renew(here.thread, pass.scope_, next_epoch_, start, start);
+  pass.role_ = Pass::Role::kOwner;
+  pass.nested_ = pass.waits_ = pass.supersedes_ = false;
+  owners_.push_back(&pass);
+  record::relabel_scope(step_, names().step, 0);
+  step_index_ = 0;
+  next_step_ = 1;
+  step_epoch_ = pass.scope_.sequence;
+  cycle_.reset();
 }
 
 // The place of a validation that is about to begin: the step before it ends, and one whose batch
@@ -292,11 +415,31 @@ void Training::promote(Here here, Pass& pass) {
 void Training::make_room_for_check(Here here, const Moment& now) {
   if (!step_open() || !record::is_innermost(step_)) return;
   if (done_) return close_step(here.thread, now);
-  if (leaves_.empty() || !leaves_.only_loads() || proven_ || !untouched(here.thread)) return;
-  const std::uint64_t step = step_.sequence;
-  if (leaves_.parent() != step) return;
-  cancel_step();
+  if (proven_ || !leaves_.only_loads() || !untouched(here.thread)) return;
+  if (!leaves_.empty() && leaves_.parent() != step_.sequence) return;
+  Pass* pass = step_pass_;
+  if (!cancel_step()) return;
   leaves_.move(0, record::current_parent(here.stack));
+  owed_ = pass;
+}
+
+// Did it begin behind a validation, and nothing came?
+bool Training::step_is_empty(const ThreadState& thread) const noexcept {
+  return reopened_ && step_open() && thread.lane->next_sequence == step_.sequence + 1;
+}
+
+// A validation came between a fetch and what is done with its batch: the step begins now, before
+// the program opens a scope of its own for it.
+void Training::open_owed_step(Here here, const Moment& now) {
+  Pass* pass = owed_;
+  if (pass == nullptr || step_open() || leader() != pass || innermost() == nullptr ||
+      !record::is_innermost(innermost()->scope_) || taken(here.stack, Level::kStep))
+    return;
+  settle();
+  open_step(here, -1, now);
+  step_pass_ = pass;
+  reopened_ = true;
+  touched_ = false;
 }
 
 }  // namespace sonde::hook

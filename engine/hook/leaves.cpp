@@ -19,6 +19,35 @@ bool Leaves::only_evaluation() const noexcept {
                      [](const Leaf& leaf) { return leaf.evaluates; });
 }
 
+std::size_t Leaves::behind_loads() const noexcept {
+  std::size_t behind = 0;
+  while (behind < leaves_.size() && leaves_[behind].kind == Leaf::Kind::kLoad) ++behind;
+  return behind;
+}
+
+std::size_t Leaves::behind_sure() const noexcept {
+  std::size_t behind = leaves_.size();
+  while (behind > 0 && !leaves_[behind - 1].sure) --behind;
+  return behind;
+}
+
+std::size_t Leaves::behind_stuck() const noexcept {
+  std::size_t behind = leaves_.size();
+  while (behind > 0 && !leaves_[behind - 1].stuck) --behind;
+  return behind;
+}
+
+bool Leaves::has_hinted() const noexcept {
+  return std::any_of(leaves_.begin(), leaves_.end(),
+                     [](const Leaf& leaf) { return leaf.evaluates && !leaf.sure; });
+}
+
+std::size_t Leaves::first_foreign() const noexcept {
+  std::size_t first = leaves_.size();
+  while (first > 0 && leaves_[first - 1].foreign) --first;
+  return first;
+}
+
 std::size_t Leaves::find(std::uint64_t sequence) const noexcept {
   const auto found = std::find_if(leaves_.begin(), leaves_.end(),
                                   [&](const Leaf& leaf) { return leaf.sequence == sequence; });
@@ -31,6 +60,14 @@ void Leaves::add(const Leaf& leaf) {
     leaves_.erase(leaves_.begin());
   }
   leaves_.push_back(leaf);
+}
+
+Leaves Leaves::split(std::size_t from) {
+  Leaves rest;
+  const auto at = leaves_.begin() + static_cast<std::ptrdiff_t>(std::min(from, leaves_.size()));
+  rest.leaves_.assign(at, leaves_.end());
+  leaves_.erase(at, leaves_.end());
+  return rest;
 }
 
 void Leaves::move(std::size_t from, std::uint64_t parent) noexcept {
@@ -46,17 +83,13 @@ bool Leaves::watched() const noexcept {
   return std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.watched; });
 }
 
-std::size_t Leaves::first_used() const noexcept {
-  const bool modes_differ = std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) {
-    return leaf.kind == Leaf::Kind::kForward && !leaf.evaluates;
-  });
+std::size_t Leaves::first_used(bool sure) const noexcept {
   std::size_t first = 0;
   bool trains = false;  // from there on, as far as can be told
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
     if (leaf.watched && leaf.used) return first;
-    const bool evaluates = leaf.sure || (leaf.evaluates && modes_differ);
-    if (leaf.watched || (evaluates && !trains)) {
+    if (leaf.watched || (sure && leaf.sure && !trains)) {
       first = i + 1;
       trains = false;
     } else {

@@ -20,14 +20,16 @@ struct Leaf {
   Kind kind = Kind::kForward;
   bool evaluates = false;  // a forward that looks like an evaluation's,
   bool sure = false;       // with gradients off
+  bool foreign = false;    // a forward of what nobody trains
   bool watched = false;    // somebody will say whether a backward goes through it,
   bool used = false;       // and one did
+  bool stuck = false;      // something else was recorded behind it: it stays where it is
 };
 
 class Leaves {
  public:
   // More are not kept: the oldest stays where it is.
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMost = 16;
 
   bool empty() const noexcept { return leaves_.empty(); }
   bool full() const noexcept { return leaves_.size() >= kMost; }
@@ -43,11 +45,27 @@ class Leaves {
   bool only_loads() const noexcept;
   // Nothing but forwards that look like an evaluation's.
   bool only_evaluation() const noexcept;
+  // Behind the fetches at the front.
+  std::size_t behind_loads() const noexcept;
+  // Behind the last forward with gradients off; 0: there is none.
+  std::size_t behind_sure() const noexcept;
+  // Is one of them a forward that had gradients and looks like an evaluation's?
+  bool has_hinted() const noexcept;
+  // The first of those at the end that are forwards of what nobody trains.
+  std::size_t first_foreign() const noexcept;
 
   // Of the span with this sequence; size(): it is not there.
   std::size_t find(std::uint64_t sequence) const noexcept;
 
   void add(const Leaf& leaf);
+  // Something else was recorded behind them.
+  void touch() noexcept {
+    if (!leaves_.empty()) leaves_.back().stuck = true;
+  }
+  // The first that nothing else was recorded behind; size(): none.
+  std::size_t behind_stuck() const noexcept;
+  // Keeps those before `from`, and returns the others.
+  Leaves split(std::size_t from);
   // From this one on they belong below `parent`.
   void move(std::size_t from, std::uint64_t parent) noexcept;
   // Their place is certain. `settled` hears of their parents.
@@ -66,7 +84,8 @@ class Leaves {
   // Where training begins: behind the last of those that no backward went through, and behind what
   // looks like evaluation in front. Nobody says of the first forward whether it was used: it is
   // like the one after it.
-  std::size_t first_used() const noexcept;
+  // `sure`: those with gradients off at the front are an evaluation's.
+  std::size_t first_used(bool sure = true) const noexcept;
 
  private:
   std::vector<Leaf> leaves_;

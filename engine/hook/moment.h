@@ -25,6 +25,8 @@ class Moment {
   // One that has been: the beginning of this span.
   explicit Moment(const Leaf& leaf) noexcept
       : ns(leaf.start_ns), event_(probe::gpu_share(leaf.start_event)) {}
+  // One that has been, without an event of the GPU.
+  static Moment at(std::uint64_t ns) noexcept { return Moment(ns, 0); }
   Moment(const Moment& other) noexcept : ns(other.ns), event_(probe::gpu_share(other.event_)) {}
   ~Moment() { probe::gpu_release(event_); }
   Moment& operator=(const Moment&) = delete;
@@ -35,6 +37,8 @@ class Moment {
   std::uint32_t event() const noexcept { return probe::gpu_share(event_); }
 
  private:
+  Moment(std::uint64_t ns, std::uint32_t event) noexcept : ns(ns), event_(event) {}
+
   std::uint32_t event_;
 };
 

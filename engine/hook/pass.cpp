@@ -28,7 +28,12 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool announced = announced_ > 0;
   // A loader that was trained with is likely to be so again, in whatever mode the model is.
   const bool evaluates =
-      hint == Hint::kGradientsOff || (hint == Hint::kModelInEval && !trained_before(pass.source_));
+      hint == Hint::kGradientsOff ||
+      (hint == Hint::kModelInEval && !trains_in_eval_ && !trained_before(pass.source_));
+  // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
+  // in a loop.
+  const Pass* check = checking();
+  const bool beside = hint != Hint::kGradientsOff && check != nullptr && check->used_;
   // One batch was looked at, and now its loader begins anew: that was a peek.
   if (peeked_ != nullptr && peeked_ != &pass && peeked_->source_ == pass.source_ && !pass.again_ &&
       pass.made_at_ > peeked_->first_at_)
@@ -38,11 +43,11 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
     finish(here.thread, *outer, now);
   }
   // Gradients are on again, or the model trains: validations whose iterators live are over.
-  if (!evaluates && !announced) pause_checks(here, now);
+  if ((!evaluates || beside) && !announced) pause_checks(here, now);
   if (taken(here.stack, Level::kValidation)) {
     pass.role_ = Pass::Role::kMember;
     pass.evaluates_ = true;
-    settle();
+    if (!leaves_.only_loads()) settle();
   } else if (evaluates) {
     make_room_for_check(here, now);
     settle();
@@ -64,7 +69,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   }
   known_.push_back(&pass);
   const Pass* outer = innermost();
-  if (outer != nullptr) pass.outer_fetches_ = outer->fetches_;
+  pass.outer_fetches_ = outer != nullptr ? outer->fetches_ : 0;
+  pass.outer_scope_ = outer != nullptr ? outer->scope_.sequence : 0;
   const bool again =
       pass.role_ == Pass::Role::kMember && outer != nullptr && begins_anew(*outer, pass);
   pass.waits_ = again && outer->drained_;
@@ -78,23 +84,18 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
 
 // The next batch of a pass that is under way. Returns whether it is a validation's.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
-  if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) {
-    // Closed together with a scope around it: from now on it feeds whatever is there.
-    if (is_epoch(pass)) {
-      report_epoch(pass.scope_.sequence, next_epoch_);
-      ++next_epoch_;
-    }
-    std::erase(owners_, &pass);
-    pass.role_ = Pass::Role::kMember;
-  }
+  if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) drop_closed();
   if (announced_ > 0) return true;
-  if (pass.waits_ && done_) follow(here, pass, now);
+  // The batches before it have been trained with, or dropped: this one is fetched instead of them.
+  if (pass.waits_ && (done_ || !pass.used_)) follow(here, pass, now);
   pass.off_ = hint == Hint::kGradientsOff;
   if (pass.evaluates_ && !pass.trains_) {
     if (pass.role_ == Pass::Role::kOwner) {
       if (!leaves_.only_loads()) settle();
       return true;
     }
+    while (innermost() != nullptr && is_over(*innermost(), pass, true))
+      finish(here.thread, *innermost(), now);
     make_room_for_check(here, now);
     settle();
     close_look(here, now);
@@ -121,9 +122,13 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
 // The last batches of the pass before it have been trained with.
 void Training::follow(Here here, Pass& pass, const Moment& now) {
   pass.waits_ = false;
+  if (!done_) {
+    pass.ever_used_ = false;
+    pass.ahead_ = 0;
+  }
   Pass* outer = innermost();
-  if (outer == nullptr || !outer->drained_) return;
-  finish(here.thread, *outer, now);
+  if (outer != nullptr && !outer->drained_) return;
+  if (outer != nullptr) finish(here.thread, *outer, now);
   if (taken(here.stack, Level::kEpoch) || innermost() != nullptr) return;
   own(here, pass, false, now);
   pass.nested_ = false;
@@ -132,13 +137,18 @@ void Training::follow(Here here, Pass& pass, const Moment& now) {
 // Does `next` show that nothing more will come from `outer`, although its iterator lives?
 bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates) const {
   if (!record::is_open(outer.scope_)) return true;
-  if (outer.drained_) return outer.evaluates_ || !begins_anew(outer, next) || !step_open() || done_;
+  if (outer.drained_) {
+    if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
+    // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
+    if (begins_anew(outer, next)) return outer.used_;
+    return outer.left_ <= 1 && (done_ || (outer.used_ && !next_evaluates));
+  }
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
   if (outer.failed_) return true;
   if (begins_anew(outer, next) && !outer.trains_) return true;
-  // It was fed by this loader before, and has not fetched since.
-  return fed_by_ == next.source_ && fed_scope_ == outer.scope_.sequence &&
-         fed_fetches_ == outer.fetches_;
+  // It was fed by this loader before, and has not fetched since; or it was only looked into.
+  return fed_scope_ == outer.scope_.sequence && fed_fetches_ == outer.fetches_ &&
+         (fed_by_ == next.source_ || outer.fetches_ == 1);
 }
 
 // The same loader once more. (Iterators made before the first fetch are companions, as in zip.)
@@ -147,12 +157,16 @@ bool Training::begins_anew(const Pass& outer, const Pass& next) noexcept {
 }
 
 bool Training::trained_before(const void* source) const {
-  return std::find(trained_.begin(), trained_.end(), source) != trained_.end();
+  return std::find(trained_.begin(), trained_.end(), source) != trained_.end() ||
+         std::any_of(known_.begin(), known_.end(), [&](const Pass* pass) {
+           return pass->trains_ && pass->source_ == source;
+         });
 }
 
 void Training::remember(const Pass& pass) {
   constexpr std::size_t kRemembered = 16;
-  if (pass.trains_ == trained_before(pass.source_)) return;
+  const auto known = std::find(trained_.begin(), trained_.end(), pass.source_);
+  if (pass.trains_ == (known != trained_.end())) return;
   if (!pass.trains_) {
     if (pass.ever_used_) std::erase(trained_, pass.source_);
     return;
@@ -241,6 +255,7 @@ void Training::forget(Pass& pass) {
   if (last_ == &pass) last_ = nullptr;
   if (peeked_ == &pass) peeked_ = nullptr;
   if (step_pass_ == &pass) step_pass_ = nullptr;
+  if (owed_ == &pass) owed_ = nullptr;
   pass.again_ = pass.role_ != Pass::Role::kNone;
   pass.role_ = Pass::Role::kNone;
   pass.training_ = nullptr;
@@ -262,6 +277,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   remember(pass);
   if (const Pass* outer = innermost(); outer != nullptr && outer != &pass &&
                                        pass.role_ == Pass::Role::kMember && pass.trains_ &&
+                                       pass.outer_scope_ == outer->scope_.sequence &&
                                        pass.outer_fetches_ == outer->fetches_) {
     fed_by_ = pass.source_;
     fed_scope_ = outer->scope_.sequence;
@@ -277,7 +293,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
            scope.slot > pass.scope_.slot;
   };
   if (inside(look_)) close(thread, look_, now);
-  if (inside(step_)) close_step(thread, now);
+  if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
   } else if (is_epoch(pass)) {
@@ -303,11 +319,19 @@ void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   if (training->peeked_ == &pass && training->drop_peek(thread, pass)) return;
   const Moment now;
   const Here there{thread, *training->stack_};
-  if (&pass == training->last_ && training->stack_->tenancy == training->tenancy_) {
+  if ((&pass == training->last_ || pass.role_ == Pass::Role::kOwner) &&
+      training->stack_->tenancy == training->tenancy_) {
     training->begin_event(there);
     if (training->announced_ == 0) training->conclude(there, now);
   }
+  const bool waits = pass.waits_;
+  const bool last = &pass == training->last_ && thread.lane == training->stack_;
   training->finish(thread, pass, now);
+  // Nobody fetches the next batches any more, so there are none left.
+  if (Pass* outer = training->innermost(); waits && outer != nullptr && outer->drained_ &&
+                                           outer->left_ <= 1 && training->done_)
+    training->finish(thread, *outer, now);
+  if (last) training->open_owed_step(there, now);
   training->end_event(there);
 }
 
@@ -379,12 +403,21 @@ void Training::turn_part_into_validation(Here here, Pass& pass) {
 // It looked like validation, and a backward shows that it is none: what has happened since the last
 // fetch is a step.
 void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
-  const bool since_fetch = !leaves_.empty();
+  // What was fetched and run with gradients off is a validation all the same.
+  if (const std::size_t first = leaves_.behind_sure(); pass.off_ && first > 0)
+    return leave_check(here, pass, first, now);
+  const bool since_fetch = !leaves_.empty() && untouched(here.thread);
   const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);
   pass.no_hint_ = true;
   trains_in_eval_ = trains_in_eval_ || !pass.sure_;
   pass.evaluates_ = false;
-  pass.trains_ = true;
+  for (Pass* companion : known_) {
+    if (companion->role_ != Pass::Role::kMember || !companion->evaluates_ ||
+        companion->first_at_ < pass.first_at_)
+      continue;
+    companion->evaluates_ = false;
+    companion->trains_ = companion->no_hint_ = true;
+  }
   if (!pass.nested_) {
     record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
   } else {
@@ -394,11 +427,32 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
     std::erase(owners_, &pass);
     pass.role_ = Pass::Role::kMember;
   }
-  if (!step_open() && !taken(here.stack, Level::kStep)) {
+  if (!since_fetch) settle();
+  if (!step_open() && !taken(here.stack, Level::kStep) && !inside_scope(here.stack)) {
     open_step(here, -1, start);
     step_pass_ = &pass;
   }
   if (step_open()) leaves_.move(0, step_.sequence);
+  promote(here, pass);
+  pass.trains_ = true;
+}
+
+// It is over: what runs from this leaf on is training on something else.
+void Training::leave_check(Here here, Pass& pass, std::size_t first, const Moment& now) {
+  Leaves rest = leaves_.split(first);
+  const Moment start = rest.empty() ? Moment(now) : Moment(rest.front());
+  settle();
+  if (pass.drained_) {
+    finish(here.thread, pass, start);
+  } else {
+    close_around(here.thread, pass.scope_, start);
+    std::erase(owners_, &pass);
+    pass.role_ = Pass::Role::kMember;
+    pass.nested_ = true;
+  }
+  leaves_ = std::move(rest);
+  trains_in_eval_ = trains_in_eval_ || leaves_.has_hinted();
+  if (!leaves_.empty()) step_with_leaves(here, start);
 }
 
 }  // namespace sonde::hook

@@ -65,7 +65,8 @@ class Pass {
   std::uint64_t made_at_;            // sequence that was next on its thread
   std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
   std::uint64_t load_at_ = 0;        // sequence of the last fetch
-  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began
+  std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began,
+  std::uint64_t outer_scope_ = 0;    // and the sequence of that one's scope
   std::uint64_t first_check_ = 0;    // the fetch with which its scope begins
 };
 

@@ -1,6 +1,7 @@
 // Forwards, backwards and optimizer steps: where each of them belongs.
 #include <algorithm>
 
+#include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 
@@ -60,32 +61,40 @@ bool Training::stands_free(const record::Lane& stack) const noexcept {
   if (step_open()) return parent == step_.sequence;
   if (record::is_open(look_)) return parent == look_.sequence;
   if (const Pass* pass = innermost()) return parent == pass->scope_.sequence;
-  return true;
+  return leaves_.empty() || parent == leaves_.parent();
 }
 
 void Training::place_forward(Here here, const Forward& forward, const Moment& now) {
   const bool trainable = forward.owned != Owned::kNo;
   const bool sure = sure_ = trainable && !forward.gradients;
   evaluates_ = sure || (trainable && !forward.training && !trains_in_eval_);
+  foreign_ = !trainable && !forward.gradients;
   if (forward.gradients) owned_ = forward.owned == Owned::kYes;
   peeked_ = nullptr;
   if (Pass* check = checking()) {
     if (!trains_again(*check, forward)) {
       check->sure_ = check->sure_ || sure;
       pend_ = true;
+      watch_ = forward.gradients;
       return;
     }
-    pause_checks(here, now);
+    // The first batch, fetched with gradients on, is looked at and then trained with.
+    if (leader() == nullptr && !check->off_ && leaves_.find(check->load_at_) < leaves_.size()) {
+      turn_into_training(here, *check, now);
+    } else {
+      pause_checks(here, now);
+    }
   }
   if (step_open() && !done_) return place_in_step(here, forward, sure);
   if (record::is_open(look_)) {
-    if (evaluates_ || (!forward.gradients && !trainable)) {
-      pend_ = forward.gradients;
-      watch_ = pend_ && leaves_.has(Leaf::Kind::kForward);
+    if (evaluates_ || foreign_) {
+      pend_ = !sure;
+      watch_ = forward.gradients;
       if (!pend_) settle_in_look();
       return;
     }
-    close_look(here, now);
+    if (!ends_look(here, forward, now)) return;
+    if (step_open() && !done_) return place_in_step(here, forward, sure);
   }
   Pass* pass = leader();
   if (pass != nullptr && pass->drained_ && drain(here, now)) pass = nullptr;
@@ -113,6 +122,7 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       pass->sure_ = sure;
     }
     pend_ = true;
+    watch_ = forward.gradients && can_promote(*pass);
     return;
   }
   // A batch of another pass came on top: the next fetch tells whether that was a validation.
@@ -121,22 +131,27 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
     pend_ = true;
     return;
   }
-  if (leaves_.only_loads() && !leaves_.empty() && pass != nullptr) settle();
-  pend_ = pass == nullptr && !proven_ && leader() == nullptr;
+  if (pass != nullptr) {
+    // The batch may have been fetched for nothing.
+    pend_ = sure && !proven_;
+    if (!pend_) settle();
+    return;
+  }
+  pend_ = !proven_ && leader() == nullptr;
   watch_ = pend_ && forward.gradients && leaves_.has(Leaf::Kind::kForward);
 }
 
 // Batches come from a loader, and the step on the last one is over, or was none yet.
 void Training::place_with_leader(Here here, const Forward& forward, const Moment& now) {
   if (!step_open()) {
-    if (taken(here.stack, Level::kStep)) return settle();
+    if (taken(here.stack, Level::kStep) || inside_scope(here.stack)) return settle();
     const bool loads = !leaves_.empty() && leaves_.only_loads() && stands_free(here.stack);
     const Moment start = loads ? Moment(leaves_.front()) : Moment(now);
     if (evaluates_) {
       open_look(here, start);
       if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
       settle_in_look();
-      pend_ = forward.gradients;
+      pend_ = watch_ = forward.gradients;
     } else {
       open_step(here, -1, start);
       if (loads) leaves_.move(0, step_.sequence);
@@ -144,12 +159,17 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
     }
     return;
   }
-  if (!evaluates_) return settle();
+  if (!evaluates_) {
+    // If the leading optimizer steps again, it is on the next of the batches that were left.
+    pend_ = leader()->drained_ && !cycle_.complete();
+    if (!pend_) settle();
+    return;
+  }
   if (cycle_.complete() && record::is_innermost(step_)) {
     settle();
     close_step(here.thread, now);
     open_look(here, now);
-    pend_ = forward.gradients;
+    pend_ = watch_ = forward.gradients;
     return;
   }
   // It may be a part of the step, for another optimizer; the next fetch will tell.
@@ -168,7 +188,7 @@ ScopeHandle Training::begin_backward(Here here) noexcept {
   const bool part = announced_ > 0 || nested();
   if (!part) {
     begin_event(here);
-    pend_ = watch_ = false;
+    pend_ = watch_ = decide_ = false;
     use_batches();
     place_backward(here, now);
     pend_ = pend_ && stands_free(here.stack);
@@ -186,39 +206,76 @@ ScopeHandle Training::begin_backward(Here here) noexcept {
 void Training::place_backward(Here here, const Moment& now) {
   peeked_ = nullptr;
   knows_training_ = true;
-  if (Pass* check = checking()) {
-    turn_into_training(here, *check, now);
-  } else if (record::is_open(look_)) {
-    leave_look(here, now);
+  Pass* check = checking();
+  if (check != nullptr || record::is_open(look_)) {
+    pend_ = decide_ = leaves_.watched();
+    if (decide_) return;
+    if (check != nullptr) {
+      turn_into_training(here, *check, now);
+    } else {
+      leave_look(here, now, 0);
+    }
   }
   Pass* pass = leader();
   if (step_open() && !done_) {
+    pend_ = decide_ = leaves_.watched();
+    if (decide_) return;
     if (step_pass_ != nullptr && !step_pass_->trains_) promote(here, *step_pass_);
     prove();
-    pend_ = leaves_.watched();
-    if (!pend_) settle();
-  } else if (step_open() && pass != nullptr) {
     settle();
+  } else if (step_open() && pass != nullptr) {
+    pend_ = !leaves_.empty() && leaves_.has(Leaf::Kind::kForward) && pass->drained_;
+    if (!pend_) settle();
     prove();
   } else if (step_open()) {
     if (cycle_.complete()) {
-      settle();
       next_iteration(here, now);
+      settle();
       prove();
     } else {
-      pend_ = !cycle_.known();
+      pend_ = true;
     }
-  } else if (pass == nullptr && owned_ && inside_scope(here.stack)) {
-    pend_ = true;  // where the optimizer steps is where the iteration is
+  } else if (owned_ && inside_scope(here.stack)) {
+    pend_ = pass == nullptr;  // where the optimizer steps is where the iteration is
+    if (pass != nullptr) prove();
   } else if (!taken(here.stack, Level::kStep)) {
     begin_with_leaves(here, now);
+    pend_ = decide_ = leaves_.watched();
+    if (decide_) return;
     prove();
-    pend_ = leaves_.watched();
-    if (!pend_) settle();
+    settle();
   } else {
     settle();
     prove();
   }
+}
+
+// Autograd has told which forwards the backward went through.
+void Training::decide(Here here) {
+  Pass* check = checking();
+  // On a batch that was fetched with gradients on, a look with gradients off may come first.
+  const std::size_t first = leaves_.first_used(check == nullptr || check->off_);
+  const bool free = !leaves_.empty() && untouched(here.thread);
+  if (check != nullptr) {
+    if (free && first > 0 && leaves_.find(check->load_at_) < first) {
+      leave_check(here, *check, first, Moment());
+    } else {
+      turn_into_training(here, *check, Moment());
+    }
+  } else if (record::is_open(look_)) {
+    leave_look(here, Moment(), free ? first : leaves_.size());
+  } else if (step_open() && !done_) {
+    Pass* pass = step_pass_ != nullptr && !step_pass_->trains_ ? step_pass_ : nullptr;
+    const bool splits = free && first > 0 && record::is_innermost(step_);
+    if (splits && (pass == nullptr || leaves_.find(pass->load_at_) < first)) {
+      split_iteration(here, first);
+      if (pass != nullptr) pass->evaluates_ = true;
+    } else if (pass != nullptr) {
+      promote(here, *pass);
+    }
+  }
+  settle();
+  prove();
 }
 
 void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
@@ -233,11 +290,7 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
   }
   running_ = {};
   end_leaf(here, mine, Leaf::Kind::kBackward, Moment());
-  if (leaves_.watched() && step_open() && !done_) {
-    const std::size_t first = leaves_.first_used();
-    if (first > 0) split_iteration(here, first);
-    settle();
-  }
+  if (decide_) decide(here);
   // Nobody owns what was trained: the program updates it by hand, and the next forward is another
   // step's.
   if (announced_ == 0 && !optimizing() && !owned_ && !steps_by_optimizer_ && step_open()) {
@@ -248,10 +301,13 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
   end_event(here);
 }
 
-// Is the innermost scope one of the program's?
+// Is the innermost scope one of the program's, and no epoch?
 bool Training::inside_scope(const record::Lane& stack) const noexcept {
   const std::uint64_t parent = record::current_parent(stack);
-  return stack.depth.load(std::memory_order_relaxed) > 0 && parent != fallback_epoch_.sequence;
+  if (stack.depth.load(std::memory_order_relaxed) == 0 || parent == open_level(stack, names().epoch))
+    return false;
+  return std::none_of(owners_.begin(), owners_.end(),
+                      [&](const Pass* pass) { return pass->scope_.sequence == parent; });
 }
 
 // -- optimizer --
@@ -282,8 +338,11 @@ void Training::place_optimizer(Here here, const void* optimizer, const Moment& n
   if (Pass* check = checking()) {
     turn_into_training(here, *check, now);
   } else if (record::is_open(look_)) {
-    leave_look(here, now);
+    leave_look(here, now, leaves_.watched() ? leaves_.size() : 0);
   }
+  Pass* pass = leader();
+  if (pass != nullptr && pass->drained_ && done_ && cycle_.repeats(optimizer))
+    next_left(here, *pass, now);
   if (step_open() && done_ && leader() == nullptr && cycle_.repeats(optimizer)) {
     if (leaves_.empty()) {
       next_iteration(here, now);

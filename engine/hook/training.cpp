@@ -79,19 +79,24 @@ void Training::settle_all(ThreadState& thread) noexcept {
 
 void Training::report_closed() noexcept {
   for (const auto& training : g_trainings) {
-    if (!training || !training->of_this_session()) continue;
-    record::ScopeHandle& epoch = training->fallback_epoch_;
-    if (epoch && !record::is_open(epoch)) {
-      training->report_epoch(epoch.sequence, training->next_epoch_++);
-      epoch = {};
-    }
-    for (Pass* pass : std::vector<Pass*>(training->owners_)) {
-      if (record::is_open(pass->scope_)) continue;
-      if (is_epoch(*pass)) training->report_epoch(pass->scope_.sequence, training->next_epoch_++);
-      std::erase(training->owners_, pass);
-      pass->role_ = Pass::Role::kMember;
-    }
+    if (training && training->of_this_session()) training->drop_closed();
   }
+}
+
+// A scope of the program's has closed what we had opened inside.
+void Training::drop_closed() noexcept {
+  if (fallback_epoch_ && !record::is_open(fallback_epoch_)) {
+    // Around every single iteration, that is no epoch.
+    if (next_step_ <= 1) short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
+    report_epoch(fallback_epoch_.sequence, next_epoch_++);
+    fallback_epoch_ = {};
+  }
+  std::erase_if(owners_, [&](Pass* pass) {
+    if (record::is_open(pass->scope_)) return false;
+    if (is_epoch(*pass)) report_epoch(pass->scope_.sequence, next_epoch_++);
+    pass->role_ = Pass::Role::kMember;  // from now on it feeds whatever is there
+    return true;
+  });
 }
 
 void Training::conclude_all(ThreadState& thread) noexcept {
@@ -198,6 +203,17 @@ void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Momen
   scope = {};
 }
 
+// Ends it, and begins another one in its place, below what the program has opened inside.
+void Training::renew(ThreadState& thread, ScopeHandle& scope, std::int64_t index, const Moment& end,
+                     const Moment& start) {
+  OpenScope& slot = scope.stack->stack[scope.slot];
+  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
+    slot.aux |= std::uint64_t{end.event()} << 32;
+  scope = record::renew_beneath(
+      thread, scope,
+      {.index = index, .end_ns = end.ns, .start_ns = start.ns, .aux = start.event()});
+}
+
 // As if it had never been opened. Only for the innermost.
 bool Training::cancel(ScopeHandle& scope) {
   if (!scope) return true;
@@ -245,10 +261,29 @@ void Training::begin_event(Here here) noexcept {
   if (depth > 0 && (here.stack.stack[depth - 1].flags.load(std::memory_order_relaxed) &
                     record::kSlotClosed) != 0) [[unlikely]]
     record::detail::pop_closed(here.stack);
-  touched_ = touched_ || here.thread.lane->next_sequence != expected_;
+  if (here.thread.lane->next_sequence != expected_) {
+    touched_ = true;
+    leaves_.touch();
+  }
+  if ((fallback_epoch_ && !record::is_open(fallback_epoch_)) ||
+      (!owners_.empty() && !record::is_open(owners_.back()->scope_))) [[unlikely]]
+    drop_closed();
+  // Nor can anything be moved out of a scope that is over.
+  if (!leaves_.empty() && leaves_.parent() != record::current_parent(here.stack) &&
+      !on_stack(here.stack, leaves_.parent())) [[unlikely]]
+    settle();
 }
 
 void Training::end_event(Here here) noexcept { expected_ = here.thread.lane->next_sequence; }
+
+bool Training::on_stack(const Lane& stack, std::uint64_t sequence) noexcept {
+  for (std::uint32_t slot = stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {
+    const OpenScope& scope = stack.stack[slot];
+    if (scope.sequence == sequence)
+      return (scope.flags.load(std::memory_order_relaxed) & record::kSlotClosed) == 0;
+  }
+  return false;
+}
 
 bool Training::untouched(const ThreadState& thread) const noexcept {
   return !touched_ && thread.lane->next_sequence == expected_;
@@ -279,6 +314,7 @@ void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Mo
             .kind = kind,
             .evaluates = kind == Leaf::Kind::kForward && evaluates_,
             .sure = kind == Leaf::Kind::kForward && sure_,
+            .foreign = kind == Leaf::Kind::kForward && foreign_,
             .watched = kind == Leaf::Kind::kForward && watch_};
   if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0) {
     leaf.start_event = static_cast<std::uint32_t>(slot.aux);
@@ -288,6 +324,7 @@ void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Mo
   scope = {};
   if (leaf.record != nullptr) {
     if (leaves_.empty()) touched_ = false;
+    if (leaves_.full() && record::is_open(look_)) ++look_spans_;
     leaves_.add(leaf);
   } else {
     touched_ = true;

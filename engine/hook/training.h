@@ -176,7 +176,10 @@ class Training {
                               const Moment& now, std::string_view error = {});
   static void close_around(record::ThreadState& thread, record::ScopeHandle& scope,
                            const Moment& now);
+  static void renew(record::ThreadState& thread, record::ScopeHandle& scope, std::int64_t index,
+                    const Moment& end, const Moment& start);
   bool cancel(record::ScopeHandle& scope);
+  void drop_closed() noexcept;
   bool has_children(std::uint64_t sequence) const noexcept;
   void note_child(std::uint64_t parent) noexcept;
 
@@ -197,6 +200,8 @@ class Training {
   void turn_into_validation(Here here, Pass& pass);
   void turn_into_training(Here here, Pass& pass, const Moment& now);
   void turn_part_into_validation(Here here, Pass& pass);
+  void leave_check(Here here, Pass& pass, std::size_t first, const Moment& now);
+  bool can_promote(const Pass& pass) const noexcept;
   void promote(Here here, Pass& pass);
   static bool is_look(const Pass& pass) noexcept;
   static bool is_epoch(const Pass& pass) noexcept;
@@ -206,6 +211,7 @@ class Training {
   // The pass whose batches are trained with; nullptr: steps follow from the optimizers alone.
   Pass* leader() const;
   bool drain(Here here, const Moment& now);
+  bool next_left(Here here, Pass& pass, const Moment& now);
   void follow(Here here, Pass& pass, const Moment& now);
   SONDE_HOT void use_batches() noexcept;
   SONDE_HOT void prove();
@@ -227,6 +233,7 @@ class Training {
   SONDE_HOT void open_step(Here here, std::int64_t index, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
   void make_room_for_check(Here here, const Moment& now);
+  void open_owed_step(Here here, const Moment& now);
   void number_step(Here here, std::int64_t index, const Moment& now);
 
   // -- without a loader --
@@ -234,6 +241,9 @@ class Training {
   void place_without_step(Here here, const Forward& forward, const Moment& now);
   bool next_iteration(Here here, const Moment& now);
   bool replace_step(Here here);
+  bool ends_below_scope() const noexcept;
+  bool fallback_full() const noexcept;
+  bool step_is_empty(const record::ThreadState& thread) const noexcept;
   void begin_with_leaves(Here here, const Moment& now);
   void begin_behind_leaves(Here here);
   void split_iteration(Here here, std::size_t first);
@@ -241,7 +251,11 @@ class Training {
   void end_fallback(record::ThreadState& thread, const Moment& now);
   void open_look(Here here, const Moment& now);
   void close_look(Here here, const Moment& now);
-  void leave_look(Here here, const Moment& now);
+  void leave_look(Here here, const Moment& now, std::size_t first);
+  bool ends_look(Here here, const Forward& forward, const Moment& now);
+  void turn_into_look(Here here, bool fetched);
+  void step_with_leaves(Here here, const Moment& start);
+  void write_check(Here here, const Moment& start, const Moment& end);
   void settle_in_look() noexcept;
   void carve_check(Here here);
 
@@ -252,10 +266,12 @@ class Training {
   bool inside_scope(const record::Lane& stack) const noexcept;
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
+  void decide(Here here);
   SONDE_HOT void place_optimizer(Here here, const void* optimizer, const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   SONDE_HOT void settle() noexcept;
+  static bool on_stack(const record::Lane& stack, std::uint64_t sequence) noexcept;
   bool untouched(const record::ThreadState& thread) const noexcept;
   SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
   SONDE_HOT void begin_event(Here here) noexcept;
@@ -296,7 +312,10 @@ class Training {
   bool pend_ = false;                // the leaf under way is not certain of its place
   bool evaluates_ = false;           // it is a forward that looks like an evaluation's,
   bool sure_ = false;                // with gradients off
+  bool foreign_ = false;             // it is a forward of what nobody trains
   bool watch_ = false;               // it is one of several, of which a backward may use one
+  bool decide_ = false;              // the end of the backward under way tells which
+  bool reopened_ = false;            // the step began anew, behind a validation
   bool touched_ = false;             // something else was recorded between the leaves
   bool final_batch_ = false;         // the pass that makes the epoch has fetched its last
   bool final_turn_ = false;          // likewise, of ci.batches
@@ -314,6 +333,7 @@ class Training {
   record::ScopeHandle running_;  // the forward or backward under way
   record::ScopeHandle step_;
   Pass* step_pass_ = nullptr;     // whose fetch opened it
+  Pass* owed_ = nullptr;          // whose batch waits for its step while there is a validation
   std::uint64_t step_epoch_ = 0;  // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
   std::int64_t step_index_ = -1, earlier_index_ = -1;

@@ -227,12 +227,12 @@ void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t
   end_in_place(thread, stack, handle.slot, {}, now, true);
 }
 
-ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle, std::int64_t index,
-                          std::uint64_t now) noexcept {
+ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle,
+                          const Renewal& renewal) noexcept {
   if (!is_open(handle)) return {};
   Lane& stack = *handle.stack;
   OpenScope& scope = stack.stack[handle.slot];
-  end_own(thread, stack, handle.slot, {}, now);
+  end_own(thread, stack, handle.slot, {}, renewal.end_ns);
   ScopeHandle renewed = handle;
   renewed.sequence = thread.lane->next_sequence++;
   for (std::uint32_t slot = handle.slot + 1; slot < stack.depth.load(std::memory_order_relaxed);
@@ -240,11 +240,15 @@ ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle, std::i
     if (stack.stack[slot].parent == handle.sequence) stack.stack[slot].parent = renewed.sequence;
   }
   scope.sequence = renewed.sequence;
-  scope.start_ns = now;
-  scope.index = index;
-  scope.aux = 0;
+  scope.start_ns = renewal.start_ns;
+  scope.index = renewal.index;
+  scope.aux = renewal.aux;
   scope.static_attrs = 0;
-  scope.flags.fetch_and(static_cast<std::uint8_t>(~kHasGpu), std::memory_order_relaxed);
+  if (renewal.aux != 0) {
+    scope.flags.fetch_or(kHasGpu, std::memory_order_relaxed);
+  } else {
+    scope.flags.fetch_and(static_cast<std::uint8_t>(~kHasGpu), std::memory_order_relaxed);
+  }
   scope.closing = 0;
   return renewed;
 }

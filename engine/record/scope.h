@@ -184,8 +184,14 @@ void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
 // was in. For the owner of the stack.
 void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
 // Likewise, but they go on as children of another scope of that name, which begins in its place.
-ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle, std::int64_t index,
-                          std::uint64_t now) noexcept;
+struct Renewal {
+  std::int64_t index = 0;
+  std::uint64_t end_ns = 0;    // of the one,
+  std::uint64_t start_ns = 0;  // and of the other
+  std::uint64_t aux = 0;       // of the other; 0: it has no GPU time
+};
+ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle,
+                          const Renewal& renewal) noexcept;
 
 // Closes every scope of this stack from `slot` upwards, innermost first.
 void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;

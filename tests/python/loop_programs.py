@@ -4,7 +4,7 @@ A Program is a list of parts (loops over loaders, loops without, rollouts, looks
 writes it as source text.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from hypothesis import strategies as st
 
@@ -156,6 +156,8 @@ def updates(forms, loader):
             changes |= {"scope": False, "own_target": False, "monitor": False}
         if not loader:
             changes["flush_rest"] = False
+        if update.scope:
+            changes["own_target"] = False
         return Update(**(update.__dict__ | changes))
 
     return st.builds(
@@ -215,7 +217,9 @@ def cuts(epochs, batches, update, shape):
 @st.composite
 def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     shape = draw(st.sampled_from((*FOR_SHAPES, "while", *CYCLED_SHAPES)))
-    batches, epochs = draw(st.integers(1, 5)), draw(few)
+    # Of a loader that is fetched ahead as a whole, nothing tells where its epoch ends.
+    ahead = {"ahead1": 1, "cycle_ahead": 1, "ahead2": 2}.get(shape, 0)
+    batches, epochs = draw(st.integers(1 + ahead, 5 + ahead)), draw(few)
     update = draw(updates(forms, loader=True))
     cycled = shape in CYCLED_SHAPES
     return Training(
@@ -264,7 +268,10 @@ looks = st.builds(Look, vals())
 
 
 def without_neighbours(parts):
-    """Two loops without a loader, and none with one between them, are one loop to any observer."""
+    """Two loops without a loader, and none with one between them, are one loop to any observer.
+
+    And an accumulation that never comes to its step goes on with whatever follows.
+    """
     kept, open_loop = [], False
     for part in parts:
         if isinstance(part, WITHOUT_LOADER):
@@ -274,7 +281,13 @@ def without_neighbours(parts):
         elif not isinstance(part, Look):
             open_loop = False
         kept.append(part)
-    return tuple(kept)
+    return tuple(without_rest(part) for part in kept[:-1]) + tuple(kept[-1:])
+
+
+def without_rest(part):
+    if not isinstance(part, Iterations):
+        return part
+    return replace(part, count=part.count + -part.count % part.update.accumulate)
 
 
 PARTS = {

@@ -53,7 +53,7 @@ def readable(text):
 
 def write_val(w, val, n, place):
     own_pass = val.source in ("full", "few")
-    hint = f"m{n}.training" if val.calls_eval else False
+    hint = f"m{n}.training and not T.in_eval" if val.calls_eval else False
     w(f'T.val("{place}", {own_pass}, {val.grad != "on"}, hint={hint})')
     if val.calls_eval:
         w(f"m{n}.eval()")
@@ -115,7 +115,8 @@ def write_part(w, parts, n):
 def write_training(w, part, n):
     prepare_vals(w, n, part.mid and part.mid.val, part.after)
     w(f"train{n} = {part.loader}({part.batches})")
-    w(f'T.section("{"hand_loader" if part.update.form in BY_HAND else "loader"}")')
+    kind = "hand_loader" if part.update.form in BY_HAND else "loader"
+    w(f'T.section("{kind}", scoped={part.update.scope})')
     if part.shape in ("zip", "second"):
         w(f"extra{n} = tensors({max(1, part.batches - 1)})")
     if part.shape == "second":
@@ -164,8 +165,9 @@ def write_epochs(w, part, n):
         else:
             write_pass(w, part, n)
         if part.after:
-            # After a break the iterator of `while` is still there.
-            alive = part.shape == "while" and cut is not None
+            # After a break the iterator of `while` is still there, and batches that were fetched
+            # ahead may still be to come.
+            alive = (part.shape == "while" or "ahead" in part.shape) and cut is not None
             write_val(w, part.after, n, "in" if alive else "between")
 
 
@@ -271,6 +273,8 @@ def write_iterations(w, part, n):
 
 
 def kind_without_loader(part):
+    if part.update.form == "gan" and part.update.critic_steps + part.update.generator_every > 2:
+        return "uneven"
     if part.update.form in SEVERAL:
         return "several"
     if part.update.scope:

@@ -19,11 +19,14 @@ Where no observer of a process could tell, more than one answer is right:
     batch of another loader: a part of the step, or a validation in it.
 5.  Collecting (rollouts): a validation, or spans that are in no step; with gradients anywhere.
 6.  Several optimizers without a loader: where in an iteration a step begins; and if the first
-    optimizer steps k times before the second does, whether that is one step or k.
+    optimizer steps k times before the second does, whether that is one step or k. Where they take
+    turns unevenly, only what leads to one optimizer step has to be in one step.
 7.  Updates by hand from a loader: each batch a step, or (as in an accumulation that never came to
     its step) the whole pass one step.
 8.  A training loader inside the body of another: the passes of either are the epochs.
-9.  The first iteration without a loader inside a scope of the user's: a step, or outside.
+9.  A scope of the user's around a part of each iteration, in the first one, or in one that follows
+    an evaluation: that scope in the step, or the step beside it. So it is for the first step of a
+    pass over a loader, where the model is in evaluation mode.
 10. Left-over batches without a loader and without an optimizer step at the end: a step or outside.
 11. In which step a batch is fetched that is trained with later; where a look at a batch lies.
 12. Two looks at validation data without anything between them, one of them not a pass over a
@@ -62,6 +65,7 @@ class Section:
     """A loop. `kind`: loader, nested, hand_loader, plain (without a loader), several, scoped."""
 
     kind: str
+    scoped: bool = False  # a scope of the program's around a part of each step
     optional_steps: set = field(default_factory=set)  # epochs that may end in a step of a fetch
 
 
@@ -91,13 +95,14 @@ class Truth:
         self.step_done = True
         self.pending = []
         self.wrapped = False
+        self.in_eval = False  # a model was trained in evaluation mode: the hint is worth nothing
         self.splits = set()  # ops that may begin another validation
         self.norms = {}  # by optimizer step: what a weight was after it
 
     # -- levels --
 
-    def section(self, kind):
-        self.sections.append(Section(kind))
+    def section(self, kind, scoped=False):
+        self.sections.append(Section(kind, scoped))
         self.epoch_no, self.step_no, self.turn = -1, -1, -1
         self.step_done = True
 
@@ -155,14 +160,16 @@ class Truth:
 
     def weights(self, model):
         """Behind an update: what the first weight of the model is now."""
+        self.in_eval |= not model.training
         steps = [
             n for n in range(len(self.ops) - 1, -1, -1) if self.ops[n].kind == "optimizer_step"
         ]
         if steps:
             self.norms[steps[0]] = model[0].weight.detach().double().norm().item()
 
-    def by_hand(self):
+    def by_hand(self, model):
         self.step_done = True
+        self.in_eval |= not model.training
 
     def fetch(self):
         """Inside the fetch of a batch, whoever asked for it."""
@@ -193,7 +200,7 @@ class Truth:
         kind = self.sections[-1].kind if self.sections else "none"
         sure = own_pass or gradients_off if self.step_done else own_pass and gradients_off
         hint = hint and self.step_done
-        in_step = kind in ("loader", "nested", "hand_loader", "several") or not self.step_done
+        in_step = kind in ("loader", "nested", "hand_loader", "several", "uneven") or not self.step_done
         self.look = Look(
             len(self.looks),
             "val" if sure or hint else "maybe",
@@ -263,7 +270,7 @@ class Truth:
         if kind == "several":
             return [said, *self.by_leader(mine)]
         if kind == "scoped":
-            return [said, self.without_first(mine), self.without_two(mine, said)]
+            return [said, self.loosely(mine, said)]
         if kind == "left_over":
             return [said, self.without_rest(mine, said)]
         return [said]
@@ -278,21 +285,34 @@ class Truth:
                 yield self.cut_after(mine, lead, total)
 
     def cut_after(self, mine, lead, total):
-        answer, done = {}, 0
+        """What another optimizer does is a part of the step before it or after it."""
+        answer, done, part = {}, 0, []
         for n in mine:
-            answer[n] = divmod(min(done, total - 1), self.epoch_steps)
-            done += self.ops[n].kind == "optimizer_step" and self.ops[n].lead == lead
-        return answer
+            part.append(n)
+            if self.ops[n].kind != "optimizer_step":
+                continue
+            others = self.ops[n].lead != lead
+            places = {min(done, total - 1), max(done - 1, 0)} if others else {done}
+            done += not others
+            for each in part:
+                answer[each] = {divmod(place, self.epoch_steps) for place in places}
+            part = []
+        return answer | dict.fromkeys(part)
 
-    def without_first(self, mine):
-        return {
-            n: divmod(self.ops[n].turn - 1, self.epoch_steps) if self.ops[n].turn else None
-            for n in mine
-        }
+    def loosely(self, mine, said):
+        return {n: None if self.is_loose(n) else said[n] for n in mine}
 
-    def without_two(self, mine, said):
-        """That iterations have a scope of the program's around a part shows with the second."""
-        return {n: said[n] if self.ops[n].turn > 1 else None for n in mine}
+    def is_loose(self, number):
+        """Before the optimizer step of the first iteration, or of one behind an evaluation."""
+        op = self.ops[number]
+        if op.kind == "optimizer_step":
+            return False
+        for before in reversed(self.ops[:number]):
+            if before.section != op.section or before.val >= 0 or before.role == "free":
+                return True
+            if (before.epoch, before.step) != (op.epoch, op.step):
+                return before.epoch != op.epoch and self.sections[op.section].kind != "scoped"
+        return True
 
     def without_rest(self, mine, said):
         last = max((n for n in mine if self.ops[n].kind == "optimizer_step"), default=-1)

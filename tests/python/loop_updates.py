@@ -178,7 +178,7 @@ def write_hand(w, update, n, i, x):
         else:
             with w.block(f"for p, g in zip(m{n}.parameters(), grads):"):
                 w("p -= 0.01 * g")
-    w("T.by_hand()")
+    w(f"T.by_hand(m{n})")
 
 
 SPECIAL = {

@@ -285,6 +285,19 @@ def test_an_update_by_hand(spool_dir):
     assert same(epoch["0.weight"], model[0].weight)
 
 
+def test_an_update_by_hand_beside_an_optimizer_that_never_steps(spool_dir):
+    other = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
+    with torch.no_grad():
+        other(torch.ones(1, 3))
+    model = make_model()
+    by_hand(model, make_loader(3))
+    (epoch,) = records(spool_dir)
+    assert weights(epoch) == NAMES
+    assert same(epoch["0.weight"], model[0].weight)
+    del optimizer
+
+
 def test_an_update_by_hand_inside_of_a_function(spool_dir):
     kept = {}
 

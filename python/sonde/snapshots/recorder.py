@@ -326,7 +326,7 @@ class Recorder:
             seen = seen_modules(self._leave_out, self.models.is_left_out)
             found, loose = trained_by(optimizers, seen, self._parents)
             if not found and not loose and not epoch.models([]) and not epoch.gone:
-                found = trained_by_hand(seen)
+                found = trained_by_hand(seen, _core.seen_optimizers())
             elif found and not loose:
                 self._last_found = key, [refer(model) for model in found]
         return self.models.named(epoch.models(found)), loose
@@ -415,9 +415,8 @@ class Recorder:
 
 
 def _stepped(steps: dict[int, int]) -> list[Any]:
-    """The optimizers that have taken steps in the epoch; where none is known to have, all."""
-    known = _core.seen_optimizers()
-    return [each for each in known if id(each) in steps] if steps else known
+    """The optimizers that have taken steps in the epoch."""
+    return [each for each in _core.seen_optimizers() if id(each) in steps]
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:

@@ -7,7 +7,7 @@
 | any other | the parameter, in a namespace of the optimizer's class |
 
 A module that was called by itself and is also a part of another is no model of its own; nor is one
-of which no optimizer owns anything, a target network or a teacher. Where no optimizer is known,
+of which no optimizer owns anything, a target network or a teacher. Where no optimizer has stepped,
 trained are the modules that have had gradients.
 """
 
@@ -101,9 +101,13 @@ def _holders(owned: set[int], seen: list[Module], parents: Parents) -> list[Modu
     return [Module(whole, ids, trained=True, gradients=True)]
 
 
-def trained_by_hand(seen: list[Module]) -> list[Any]:
-    """Without an optimizer: what has had gradients, else what has run in training mode."""
+def trained_by_hand(seen: list[Module], known: Iterable[Any]) -> list[Any]:
+    """No optimizer has stepped: what has had gradients, else what an optimizer owns all the same,
+    else what has run in training mode."""
     found = [module for module in seen if module.gradients]
+    if not found:
+        owned = {id(each) for optimizer in known for each in parameters_of(optimizer)}
+        found = [module for module in seen if not owned.isdisjoint(module.ids)]
     if not found:
         found = [module for module in seen if module.trained and _is_trainable(module.model)]
     return [module.model for module in outermost(found)]
