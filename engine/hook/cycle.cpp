@@ -33,7 +33,7 @@ void Cycle::note_by_hand() noexcept {
 
 void Cycle::begin() noexcept {
   if (taken_ != 0) {
-    if (usual_ != 0 && usual_ != taken_) varies_ = true;
+    if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
     usual_ = taken_;
     order_ = newest_;
   }

@@ -13,6 +13,8 @@ class Cycle {
   bool known() const noexcept { return usual_ != 0 && !varies_; }
   // Has the iteration under way had all its steps?
   bool complete() const noexcept { return known() && taken_ >= usual_; }
+  // Has it had as many as all the others, of whichever optimizers?
+  bool full() const noexcept { return usual_ != 0 && !count_varies_ && taken_ >= usual_; }
   // Would a step of this optimizer (only compared) be another iteration's?
   bool repeats(const void* optimizer) const noexcept {
     return led_ && optimizer == leading_ && !continues(optimizer);
@@ -44,7 +46,8 @@ class Cycle {
   std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
   std::array<const void*, kMostSteps> newest_ = {};
   std::uint32_t taken_ = 0, usual_ = 0, others_ = 0;
-  bool has_leading_ = false, led_ = false, varies_ = false, by_hand_ = false;
+  bool has_leading_ = false, led_ = false, by_hand_ = false;
+  bool varies_ = false, count_varies_ = false;
 };
 
 }  // namespace sonde::hook

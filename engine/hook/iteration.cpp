@@ -38,7 +38,7 @@ void Training::place_without_loader(Here here, const Forward& forward, const Mom
       carve_check(here);
       settle_in_look();
     } else if (leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
-      begin_behind_leaves(here);  // so much is no part of the last one
+      begin_behind_leaves(here, now);  // so much is no part of the last one
       settle();
       prove();
     }
@@ -58,7 +58,8 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
       pend_ = true;  // in the middle of an accumulation
       return;
     }
-    if (!known && forward.gradients) {
+    if (forward.gradients &&
+        (!known || inside_scope(here.stack) || leaves_.has(Leaf::Kind::kForward))) {
       pend_ = watch_ = true;  // a backward would make it training, in whatever mode
       return;
     }
@@ -258,9 +259,9 @@ void Training::begin_with_leaves(Here here, const Moment& now) {
 
 // The leading optimizer steps again, so the step before ended where these forwards began; those at
 // the front that no backward used were an evaluation's.
-void Training::begin_behind_leaves(Here here) {
+void Training::begin_behind_leaves(Here here, const Moment& now) {
   const std::size_t first = leaves_.first_used();
-  const Moment start(leaves_[first]);
+  const Moment start = first < leaves_.size() ? Moment(leaves_[first]) : Moment(now);
   if (first > 0) {
     carve_check(here);
     if (record::is_open(look_)) close(here.thread, look_, start);
@@ -294,12 +295,16 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
       carve_check(here);
     } else if (leader() == nullptr && (!cycle_.known() || cycle_.complete()) &&
                leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
-      begin_behind_leaves(here);
+      begin_behind_leaves(here, now);
       prove();
     }
   } else if (step_open() && !proven_ && record::is_innermost(step_)) {
     if (step_pass_ != nullptr) {
-      Pass* pass = next == nullptr || next == step_pass_ || last_ == nullptr ? step_pass_ : last_;
+      const bool on_top = last_ != nullptr && last_ != step_pass_ && !last_->trains_ &&
+                          leaves_.find(last_->load_at_) < leaves_.size();
+      Pass* pass = on_top || (next != nullptr && next != step_pass_ && last_ != nullptr)
+                       ? last_
+                       : step_pass_;
       if (pass->failed_) {
       } else if (!pass->trains_) {
         turn_into_validation(here, *pass);
@@ -338,7 +343,7 @@ void Training::turn_into_look(Here here, bool fetched) {
 bool Training::drain(Here here, const Moment& now) {
   Pass* pass = leader();
   // Another optimizer may be to come.
-  if (!done_ || (!cycle_.complete() && (cycle_.known() || !sure_))) return false;
+  if (!done_ || (!cycle_.full() && (cycle_.known() || !sure_))) return false;
   if (evaluates_ && pass->left_ > 1) return false;
   settle();
   return next_left(here, *pass, now);
@@ -432,8 +437,8 @@ bool Training::step_is_empty(const ThreadState& thread) const noexcept {
 // the program opens a scope of its own for it.
 void Training::open_owed_step(Here here, const Moment& now) {
   Pass* pass = owed_;
-  if (pass == nullptr || step_open() || leader() != pass || innermost() == nullptr ||
-      !record::is_innermost(innermost()->scope_) || taken(here.stack, Level::kStep))
+  if (pass == nullptr || step_open() || inside_scope(here.stack) || checking() != nullptr ||
+      taken(here.stack, Level::kStep))
     return;
   settle();
   open_step(here, -1, now);

@@ -83,20 +83,30 @@ bool Leaves::watched() const noexcept {
   return std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.watched; });
 }
 
+bool Leaves::was_passed_over(std::size_t leaf) const noexcept {
+  if (!leaves_[leaf].watched || leaves_[leaf].used) return false;
+  return std::any_of(leaves_.begin() + static_cast<std::ptrdiff_t>(leaf), leaves_.end(),
+                     [&](const Leaf& later) {
+                       return later.kind == Leaf::Kind::kForward && !later.sure &&
+                              (later.used || !later.watched) &&
+                              later.module == leaves_[leaf].module;
+                     });
+}
+
 std::size_t Leaves::first_used(bool sure) const noexcept {
   std::size_t first = 0;
   bool trains = false;  // from there on, as far as can be told
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
     if (leaf.watched && leaf.used) return first;
-    if (leaf.watched || (sure && leaf.sure && !trains)) {
+    if (was_passed_over(i) || (sure && leaf.sure && !trains)) {
       first = i + 1;
       trains = false;
     } else {
       trains = trains || leaf.kind != Leaf::Kind::kLoad;
     }
   }
-  return first < leaves_.size() ? first : 0;
+  return first;
 }
 
 }  // namespace sonde::hook

@@ -17,6 +17,7 @@ struct Leaf {
   std::uint64_t sequence = 0;
   std::uint64_t start_ns = 0;
   std::uint32_t start_event = 0;  // on the GPU, 0: none
+  const void* module = nullptr;   // of a forward; only compared
   Kind kind = Kind::kForward;
   bool evaluates = false;  // a forward that looks like an evaluation's,
   bool sure = false;       // with gradients off
@@ -81,13 +82,15 @@ class Leaves {
   // A backward went through the span with this sequence.
   void use(std::uint64_t sequence) noexcept;
   bool watched() const noexcept;
-  // Where training begins: behind the last of those that no backward went through, and behind what
-  // looks like evaluation in front. Nobody says of the first forward whether it was used: it is
-  // like the one after it.
+  // Where training begins: behind the last forward that no backward went through, but through a
+  // later one of the same module, and behind what looks like evaluation in front. Nobody says of
+  // the first forward whether it was used: it is like the one after it. size(): nothing trains.
   // `sure`: those with gradients off at the front are an evaluation's.
   std::size_t first_used(bool sure = true) const noexcept;
 
  private:
+  bool was_passed_over(std::size_t leaf) const noexcept;
+
   std::vector<Leaf> leaves_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 
@@ -18,6 +19,7 @@ Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept
 bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.training_ = this;
   pass.role_ = Pass::Role::kNone;
+  pass.orphan_ = false;
   pass.failed_ = pass.trains_ = pass.evaluates_ = pass.sure_ = pass.nested_ = false;
   pass.used_ = pass.ever_used_ = pass.drained_ = pass.supersedes_ = pass.waits_ = false;
   pass.off_ = hint == Hint::kGradientsOff;
@@ -38,12 +40,12 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (peeked_ != nullptr && peeked_ != &pass && peeked_->source_ == pass.source_ && !pass.again_ &&
       pass.made_at_ > peeked_->first_at_)
     drop_peek(here.thread, *peeked_);
+  // Gradients are on again, or the model trains: validations whose iterators live are over.
+  if ((!evaluates || beside) && !announced) pause_checks(here, now);
   while (Pass* outer = announced ? nullptr : innermost()) {
     if (!is_over(*outer, pass, evaluates)) break;
     finish(here.thread, *outer, now);
   }
-  // Gradients are on again, or the model trains: validations whose iterators live are over.
-  if ((!evaluates || beside) && !announced) pause_checks(here, now);
   if (taken(here.stack, Level::kValidation)) {
     pass.role_ = Pass::Role::kMember;
     pass.evaluates_ = true;
@@ -73,8 +75,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.outer_scope_ = outer != nullptr ? outer->scope_.sequence : 0;
   const bool again =
       pass.role_ == Pass::Role::kMember && outer != nullptr && begins_anew(*outer, pass);
-  pass.waits_ = again && outer->drained_;
-  pass.supersedes_ = again && !outer->drained_;
+  pass.waits_ = again && outer->drained_ && !outer->used_;
+  pass.supersedes_ = again && !pass.waits_;
   if (pass.waits_) {
     pass.ahead_ = outer->left_;
     pass.ever_used_ = true;
@@ -116,7 +118,16 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
     own(here, pass, false, now);
     pass.nested_ = false;
   }
+  if (!pass.orphan_ && !in_epoch(here.stack)) {
+    // What it fed is over.
+    own(here, pass, false, now);
+    pass.nested_ = false;
+  }
   return false;
+}
+
+bool Training::in_epoch(const record::Lane& stack) const noexcept {
+  return open_level(stack, names().epoch) != 0 || taken(stack, Level::kEpoch);
 }
 
 // The last batches of the pass before it have been trained with.
@@ -140,7 +151,7 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
   if (outer.drained_) {
     if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
     // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
-    if (begins_anew(outer, next)) return outer.used_;
+    if (begins_anew(outer, next)) return outer.used_ && (outer.left_ <= 1 || !done_);
     return outer.left_ <= 1 && (done_ || (outer.used_ && !next_evaluates));
   }
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
@@ -239,6 +250,7 @@ void Training::use_batches() noexcept {
 // The batch that was fetched last is trained with.
 void Training::prove() {
   proven_ = knows_training_ = true;
+  trains_in_eval_ = trains_in_eval_ || hinted_;
   for (Pass* pass : {last_, innermost()}) {
     if (pass != nullptr && !pass->evaluates_) pass->trains_ = true;
   }
@@ -418,6 +430,7 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
     companion->evaluates_ = false;
     companion->trains_ = companion->no_hint_ = true;
   }
+  if (!in_epoch(here.stack)) pass.nested_ = false;
   if (!pass.nested_) {
     record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
   } else {

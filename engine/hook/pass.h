@@ -55,6 +55,7 @@ class Pass {
   bool waits_ = false;       // a pass over the same loader has batches left to train with
   bool supersedes_ = false;  // a pass over the same loader is under way, which may be over
   bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
+  bool orphan_ = false;      // a scope of the program's has closed its own
   bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
   std::uint32_t left_ = 0;   // so many
   std::uint32_t idle_ = 0;   // fetches since anything was done with a batch

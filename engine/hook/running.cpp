@@ -58,9 +58,11 @@ bool Training::end_forward(Here here, const ScopeHandle& scope, bool failed,
 // Directly below what we have opened, or below nothing of ours: then it may be moved.
 bool Training::stands_free(const record::Lane& stack) const noexcept {
   const std::uint64_t parent = record::current_parent(stack);
-  if (step_open()) return parent == step_.sequence;
-  if (record::is_open(look_)) return parent == look_.sequence;
-  if (const Pass* pass = innermost()) return parent == pass->scope_.sequence;
+  const Pass* pass = innermost();
+  if (step_open() && parent == step_.sequence) return true;
+  if (record::is_open(look_) && parent == look_.sequence) return true;
+  if (pass != nullptr) return parent == pass->scope_.sequence;
+  if (step_open() || record::is_open(look_)) return false;
   return leaves_.empty() || parent == leaves_.parent();
 }
 
@@ -69,10 +71,13 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
   const bool sure = sure_ = trainable && !forward.gradients;
   evaluates_ = sure || (trainable && !forward.training && !trains_in_eval_);
   foreign_ = !trainable && !forward.gradients;
+  module_ = forward.module;
+  if (forward.gradients) hinted_ = evaluates_;
   if (forward.gradients) owned_ = forward.owned == Owned::kYes;
   peeked_ = nullptr;
   if (Pass* check = checking()) {
-    if (!trains_again(*check, forward)) {
+    const bool fresh = !check->off_ && !leaves_.empty() && leaves_.only_loads();
+    if (fresh || !trains_again(*check, forward)) {
       check->sure_ = check->sure_ || sure;
       pend_ = true;
       watch_ = forward.gradients;
@@ -81,6 +86,8 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
     // The first batch, fetched with gradients on, is looked at and then trained with.
     if (leader() == nullptr && !check->off_ && leaves_.find(check->load_at_) < leaves_.size()) {
       turn_into_training(here, *check, now);
+    } else if (const std::size_t first = leaves_.first_foreign(); first < leaves_.size()) {
+      leave_check(here, *check, first, now);
     } else {
       pause_checks(here, now);
     }
@@ -254,7 +261,8 @@ void Training::place_backward(Here here, const Moment& now) {
 void Training::decide(Here here) {
   Pass* check = checking();
   // On a batch that was fetched with gradients on, a look with gradients off may come first.
-  const std::size_t first = leaves_.first_used(check == nullptr || check->off_);
+  const Pass* fetched = check != nullptr ? check : step_pass_;
+  const std::size_t first = leaves_.first_used(fetched == nullptr || fetched->off_);
   const bool free = !leaves_.empty() && untouched(here.thread);
   if (check != nullptr) {
     if (free && first > 0 && leaves_.find(check->load_at_) < first) {
@@ -266,7 +274,8 @@ void Training::decide(Here here) {
     leave_look(here, Moment(), free ? first : leaves_.size());
   } else if (step_open() && !done_) {
     Pass* pass = step_pass_ != nullptr && !step_pass_->trains_ ? step_pass_ : nullptr;
-    const bool splits = free && first > 0 && record::is_innermost(step_);
+    const bool splits =
+        free && first > 0 && first < leaves_.size() && record::is_innermost(step_);
     if (splits && (pass == nullptr || leaves_.find(pass->load_at_) < first)) {
       split_iteration(here, first);
       if (pass != nullptr) pass->evaluates_ = true;
@@ -312,6 +321,13 @@ bool Training::inside_scope(const record::Lane& stack) const noexcept {
 
 // -- optimizer --
 
+void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
+  if (announced_ > 0 || optimizing()) return;
+  begin_event(here);
+  place_optimizer(here, optimizer, Moment());
+  end_event(here);
+}
+
 std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool has_closure,
                                         std::uint32_t attrs) noexcept {
   static std::uint64_t serial = 0;
@@ -347,7 +363,7 @@ void Training::place_optimizer(Here here, const void* optimizer, const Moment& n
     if (leaves_.empty()) {
       next_iteration(here, now);
     } else {
-      begin_behind_leaves(here);
+      begin_behind_leaves(here, now);
     }
   } else if (!step_open() && !taken(here.stack, Level::kStep)) {
     begin_with_leaves(here, now);

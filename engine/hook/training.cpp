@@ -95,6 +95,7 @@ void Training::drop_closed() noexcept {
     if (record::is_open(pass->scope_)) return false;
     if (is_epoch(*pass)) report_epoch(pass->scope_.sequence, next_epoch_++);
     pass->role_ = Pass::Role::kMember;  // from now on it feeds whatever is there
+    pass->orphan_ = true;
     return true;
   });
 }
@@ -311,6 +312,7 @@ void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Mo
   OpenScope& slot = scope.stack->stack[scope.slot];
   Leaf leaf{.sequence = scope.sequence,
             .start_ns = slot.start_ns,
+            .module = kind == Leaf::Kind::kForward ? module_ : nullptr,
             .kind = kind,
             .evaluates = kind == Leaf::Kind::kForward && evaluates_,
             .sure = kind == Leaf::Kind::kForward && sure_,

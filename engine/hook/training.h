@@ -39,6 +39,7 @@ struct Forward {
   bool training = true;   // the module's own flag, which is a hint
   Owned owned = Owned::kUnknown;
   std::uint32_t attrs = 0;  // interned; 0: the mode alone
+  const void* module = nullptr;  // only compared
 };
 
 class Training {
@@ -95,6 +96,8 @@ class Training {
   SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
   SONDE_HOT void end_backward(Here here, const record::ScopeHandle& scope, bool failed,
                               std::string_view error = {}) noexcept;
+  // The step of an optimizer is about to begin: the epoch that it is in is open from now on.
+  void expect_optimizer(Here here, const void* optimizer) noexcept;
   // Optimizers (only compared) may run inside each other. The number is for end_optimizer, which
   // also hears of one that raised.
   SONDE_HOT std::uint64_t begin_optimizer(Here here, const void* optimizer, bool has_closure,
@@ -213,6 +216,7 @@ class Training {
   bool drain(Here here, const Moment& now);
   bool next_left(Here here, Pass& pass, const Moment& now);
   void follow(Here here, Pass& pass, const Moment& now);
+  bool in_epoch(const record::Lane& stack) const noexcept;
   SONDE_HOT void use_batches() noexcept;
   SONDE_HOT void prove();
   void note_failure();
@@ -245,7 +249,7 @@ class Training {
   bool fallback_full() const noexcept;
   bool step_is_empty(const record::ThreadState& thread) const noexcept;
   void begin_with_leaves(Here here, const Moment& now);
-  void begin_behind_leaves(Here here);
+  void begin_behind_leaves(Here here, const Moment& now);
   void split_iteration(Here here, std::size_t first);
   void open_fallback(Here here, const Moment& now);
   void end_fallback(record::ThreadState& thread, const Moment& now);
@@ -321,9 +325,11 @@ class Training {
   bool final_turn_ = false;          // likewise, of ci.batches
   bool trains_in_eval_ = false;      // models in evaluation mode are trained here
   bool knows_training_ = false;      // there was a backward or an optimizer step
+  bool hinted_ = false;              // the last model that ran with gradients looked like that
   bool owned_ = false;               // the last model that ran with gradients is an optimizer's
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
+  const void* module_ = nullptr;  // of the forward under way
   std::uint64_t expected_ = 0;  // sequence that is next if nobody else records
   // The newest scopes that spans of ours are certain to be in.
   std::array<std::uint64_t, 4> parents_ = {};

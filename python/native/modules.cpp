@@ -139,7 +139,8 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   const hook::Forward forward{.gradients = gradients_on(),
                               .training = training,
                               .owned = known.owned,
-                              .attrs = training ? known.train_attrs : known.eval_attrs};
+                              .attrs = training ? known.train_attrs : known.eval_attrs,
+                              .module = module};
   note_for_snapshots(known, module, training && forward.gradients);
   if (forward.owned != hook::Owned::kNo) last_model(*stack).set(module);
   const Here here{*thread, *stack};

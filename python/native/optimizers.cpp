@@ -142,6 +142,8 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
       step.serial = training.begin_optimizer(here, args[0], false, attrs);
   });
   if (last) [[unlikely]] {
+    with_training(
+        [&](Training& training, Here here) { training.expect_optimizer(here, args[0]); });
     step.takes_gradients = unscales_itself(args[0]);
     if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {

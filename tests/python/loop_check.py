@@ -234,7 +234,11 @@ class Check:
                     known[level].add(span["id"])
         spare = sum(len(section.optional_steps) for section in self.truth.sections)
         for level in LEVELS:
-            more = [span for span in self.levels[level] if span["id"] not in known[level]]
+            more = [
+                span
+                for span in self.levels[level]
+                if span["id"] not in known[level] and not span["attrs"].get("skipped")
+            ]
             if level == "step" and all(only_fetches(span) for span in more):
                 more = more[spare:]
             for span in more:

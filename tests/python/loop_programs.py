@@ -281,13 +281,16 @@ def without_neighbours(parts):
         elif not isinstance(part, Look):
             open_loop = False
         kept.append(part)
-    return tuple(without_rest(part) for part in kept[:-1]) + tuple(kept[-1:])
+    return tuple(to_its_end(part) for part in kept[:-1]) + tuple(kept[-1:])
 
 
-def without_rest(part):
-    if not isinstance(part, Iterations):
-        return part
-    return replace(part, count=part.count + -part.count % part.update.accumulate)
+def to_its_end(part):
+    """Nor does anything tell that batches which were fetched ahead are never used."""
+    if isinstance(part, Training) and "ahead" in part.shape:
+        return replace(part, cut=None)
+    if isinstance(part, Iterations):
+        return replace(part, count=part.count + -part.count % part.update.accumulate)
+    return part
 
 
 PARTS = {

@@ -90,6 +90,7 @@ class Truth:
         self.ops, self.sections, self.looks = [], [], []
         self.skipped = self.marks = 0
         self.look = None
+        self.skips = False  # the last update was skipped
         self.other_role = None
         self.epoch_no = self.step_no = self.turn = 0
         self.step_done = True
@@ -152,6 +153,7 @@ class Truth:
 
     def update(self, skip=False, lead="o"):
         """An optimizer step, which a scaler may skip."""
+        self.skips = skip
         if skip:
             self.skipped += 1
             self.step_done = True
@@ -164,7 +166,7 @@ class Truth:
         steps = [
             n for n in range(len(self.ops) - 1, -1, -1) if self.ops[n].kind == "optimizer_step"
         ]
-        if steps:
+        if steps and not self.skips:
             self.norms[steps[0]] = model[0].weight.detach().double().norm().item()
 
     def by_hand(self, model):
