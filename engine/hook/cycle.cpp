@@ -32,6 +32,8 @@ void Cycle::note_by_hand() noexcept {
 }
 
 void Cycle::begin() noexcept {
+  earlier_ = taken_;
+  earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
     usual_ = taken_;

@@ -27,6 +27,11 @@ class Cycle {
   void note_by_hand() noexcept;
   // Another iteration begins.
   void begin() noexcept;
+  // It did not.
+  void take_back() noexcept {
+    taken_ = earlier_;
+    led_ = earlier_led_;
+  }
   // Another loop begins.
   void reset() noexcept { *this = Cycle(); }
 
@@ -46,6 +51,8 @@ class Cycle {
   std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
   std::array<const void*, kMostSteps> newest_ = {};
   std::uint32_t taken_ = 0, usual_ = 0, others_ = 0;
+  std::uint32_t earlier_ = 0;  // taken in the iteration before
+  bool earlier_led_ = false;
   bool has_leading_ = false, led_ = false, by_hand_ = false;
   bool varies_ = false, count_varies_ = false;
 };

@@ -1,4 +1,6 @@
 // Fetches from a loader, and the steps that they open.
+#include <algorithm>
+
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
@@ -36,7 +38,10 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
     rotate_step(here, now);
   }
   pass.fresh_step_ = step_ && step_.sequence != before;
-  if (pass.fresh_step_) step_pass_ = &pass;
+  if (pass.fresh_step_) {
+    step_pass_ = &pass;
+    pass.note_step();
+  }
   if (pass.fresh_step_ || checks) touched_ = false;
   pend_ = announced_ == 0;
   record::ScopeStart start;
@@ -74,6 +79,16 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
   end_event(here);
 }
 
+// Its last fetch has opened a step.
+void Pass::note_step() noexcept {
+  if (step_fetch_ != 0) {
+    const std::uint64_t more = step_fetch_ == 1 ? ahead_ : 0;
+    per_step_ = static_cast<std::uint32_t>(
+        std::max<std::uint64_t>(1, fetches_ - std::min(fetches_, step_fetch_ + more)));
+  }
+  step_fetch_ = fetches_;
+}
+
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
@@ -85,7 +100,7 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
       record::is_open(pass.scope_)) {
     pass.drained_ = true;
     pass.left_ = left;
-    final_batch_ = left == 1;
+    final_batch_ = pass.on_last();
     return;
   }
   if (gone && pass.fresh_step_) cancel_step();
@@ -107,6 +122,8 @@ void Training::take_step_back() noexcept {
   step_ = {};
   --next_step_;
   step_index_ = earlier_index_;
+  done_ = earlier_done_;
+  cycle_.take_back();
 }
 
 void Training::rotate_step(Here here, const Moment& now) {
@@ -145,6 +162,7 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   ++next_step_;
   step_ = open(here, start, now);
   step_pass_ = owed_ = nullptr;
+  earlier_done_ = done_;
   done_ = proven_ = reopened_ = false;
   cycle_.begin();
 }

@@ -15,7 +15,7 @@ void Training::place_without_loader(Here here, const Forward& forward, const Mom
   if (!step_open()) return place_without_step(here, forward, now);
   const bool scope_begun = ends_below_scope();
   if (cycle_.complete() || (scope_begun && !cycle_.known())) {
-    if (!evaluates_) {
+    if (!evaluates_ || (scope_begun && forward.gradients)) {
       pend_ = next_iteration(here, now);
       return;
     }
@@ -314,6 +314,11 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
     } else if (!leaves_.has(Leaf::Kind::kBackward)) {
       turn_into_look(here, false);
     }
+  } else if (!step_open() && leaves_.has(Leaf::Kind::kBackward) && leaves_.behind_stuck() == 0 &&
+             leaves_.parent() == record::current_parent(here.stack) &&
+             !taken(here.stack, Level::kStep)) {
+    begin_with_leaves(here, now);
+    prove();
   }
   settle();
   if (record::is_open(look_)) close_look(here, now);
@@ -344,7 +349,7 @@ bool Training::drain(Here here, const Moment& now) {
   Pass* pass = leader();
   // Another optimizer may be to come.
   if (!done_ || (!cycle_.full() && (cycle_.known() || !sure_))) return false;
-  if (evaluates_ && pass->left_ > 1) return false;
+  if (evaluates_ && !pass->on_last()) return false;
   settle();
   return next_left(here, *pass, now);
 }
@@ -353,13 +358,13 @@ bool Training::drain(Here here, const Moment& now) {
 bool Training::next_left(Here here, Pass& pass, const Moment& now) {
   Leaves mine = leaves_.split(leaves_.empty() ? 0 : leaves_.first_used());
   const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
-  const bool last = pass.left_ <= 1;
+  const bool last = pass.on_last();
   settle();
   if (last) {
     finish(here.thread, pass, start);
   } else {
-    --pass.left_;
-    final_batch_ = pass.left_ == 1;
+    pass.left_ -= pass.per_step_;
+    final_batch_ = pass.on_last();
     if (step_open() && !record::is_innermost(step_)) {
       replace_step(here);
     } else if (step_open()) {

@@ -24,7 +24,9 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.used_ = pass.ever_used_ = pass.drained_ = pass.supersedes_ = pass.waits_ = false;
   pass.off_ = hint == Hint::kGradientsOff;
   pass.ahead_ = pass.idle_ = 0;
-  pass.fetches_ = 0;
+  pass.fetches_ = pass.step_fetch_ = 0;
+  pass.per_step_ = 1;
+  pass.had_member_ = false;
   pass.first_at_ = here.thread.lane->next_sequence;
   // What is open from before is none of a trainer's business.
   const bool announced = announced_ > 0;
@@ -35,7 +37,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
-  const bool beside = hint != Hint::kGradientsOff && check != nullptr && check->used_;
+  const bool beside = check != nullptr && check->used_ &&
+                      (hint != Hint::kGradientsOff || check->had_member_);
   // One batch was looked at, and now its loader begins anew: that was a peek.
   if (peeked_ != nullptr && peeked_ != &pass && peeked_->source_ == pass.source_ && !pass.again_ &&
       pass.made_at_ > peeked_->first_at_)
@@ -91,6 +94,7 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
   // The batches before it have been trained with, or dropped: this one is fetched instead of them.
   if (pass.waits_ && (done_ || !pass.used_)) follow(here, pass, now);
   pass.off_ = hint == Hint::kGradientsOff;
+  pass.had_member_ = false;
   if (pass.evaluates_ && !pass.trains_) {
     if (pass.role_ == Pass::Role::kOwner) {
       if (!leaves_.only_loads()) settle();
@@ -151,8 +155,8 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
   if (outer.drained_) {
     if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
     // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
-    if (begins_anew(outer, next)) return outer.used_ && (outer.left_ <= 1 || !done_);
-    return outer.left_ <= 1 && (done_ || (outer.used_ && !next_evaluates));
+    if (begins_anew(outer, next)) return outer.used_ && (outer.on_last() || !done_);
+    return outer.on_last() && (done_ || (outer.used_ && !next_evaluates));
   }
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
   if (outer.failed_) return true;
@@ -285,8 +289,9 @@ bool Training::is_epoch(const Pass& pass) noexcept {
 }
 
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
-  settle();
+  if (pass.role_ == Pass::Role::kOwner || step_pass_ == &pass) settle();
   remember(pass);
+  if (Pass* check = checking(); check != nullptr && check != &pass) check->had_member_ = true;
   if (const Pass* outer = innermost(); outer != nullptr && outer != &pass &&
                                        pass.role_ == Pass::Role::kMember && pass.trains_ &&
                                        pass.outer_scope_ == outer->scope_.sequence &&
@@ -341,7 +346,7 @@ void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   training->finish(thread, pass, now);
   // Nobody fetches the next batches any more, so there are none left.
   if (Pass* outer = training->innermost(); waits && outer != nullptr && outer->drained_ &&
-                                           outer->left_ <= 1 && training->done_)
+                                           outer->on_last() && training->done_)
     training->finish(thread, *outer, now);
   if (last) training->open_owed_step(there, now);
   training->end_event(there);

@@ -30,7 +30,11 @@ class Pass {
   // Who fetches further ahead than this does something else.
   static constexpr std::uint32_t kFurthestAhead = 16;
 
+  // No more is fetched, and what is left makes one step.
+  bool on_last() const noexcept { return left_ <= per_step_; }
+
  private:
+  void note_step() noexcept;
   friend class Training;
   enum class Role : std::uint8_t {
     kNone,    // nothing fetched yet
@@ -57,7 +61,10 @@ class Pass {
   bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
   bool orphan_ = false;      // a scope of the program's has closed its own
   bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
-  std::uint32_t left_ = 0;   // so many
+  std::uint32_t left_ = 0;   // so many,
+  std::uint32_t per_step_ = 1;     // and so many make a step
+  std::uint64_t step_fetch_ = 0;   // the fetch that opened the last step
+  bool had_member_ = false;  // a validation of another loader has ended in its own
   std::uint32_t idle_ = 0;   // fetches since anything was done with a batch
   std::uint32_t ahead_ = 0;  // how far fetching is ahead of training
   record::ScopeHandle scope_;

@@ -92,6 +92,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
       pause_checks(here, now);
     }
   }
+  if (owed_ != nullptr && !evaluates_ && !record::is_open(look_)) open_owed_step(here, now);
   if (step_open() && !done_) return place_in_step(here, forward, sure);
   if (record::is_open(look_)) {
     if (evaluates_ || foreign_) {
@@ -101,6 +102,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
       return;
     }
     if (!ends_look(here, forward, now)) return;
+    if (owed_ != nullptr) open_owed_step(here, now);
     if (step_open() && !done_) return place_in_step(here, forward, sure);
   }
   Pass* pass = leader();
@@ -265,7 +267,9 @@ void Training::decide(Here here) {
   const std::size_t first = leaves_.first_used(fetched == nullptr || fetched->off_);
   const bool free = !leaves_.empty() && untouched(here.thread);
   if (check != nullptr) {
-    if (free && first > 0 && leaves_.find(check->load_at_) < first) {
+    const std::size_t load = leaves_.find(check->load_at_);
+    const bool seen = load == leaves_.size() && check->sure_;  // what came before is certain
+    if (free && (seen || (first > 0 && load < first))) {
       leave_check(here, *check, first, Moment());
     } else {
       turn_into_training(here, *check, Moment());

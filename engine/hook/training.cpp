@@ -90,14 +90,21 @@ void Training::drop_closed() noexcept {
     if (next_step_ <= 1) short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
     report_epoch(fallback_epoch_.sequence, next_epoch_++);
     fallback_epoch_ = {};
+    cycle_.reset();
   }
+  std::vector<Pass*> over;
   std::erase_if(owners_, [&](Pass* pass) {
     if (record::is_open(pass->scope_)) return false;
-    if (is_epoch(*pass)) report_epoch(pass->scope_.sequence, next_epoch_++);
+    if (is_epoch(*pass)) {
+      report_epoch(pass->scope_.sequence, next_epoch_++);
+      cycle_.reset();
+    }
     pass->role_ = Pass::Role::kMember;  // from now on it feeds whatever is there
     pass->orphan_ = true;
+    if (pass->drained_) over.push_back(pass);
     return true;
   });
+  for (Pass* pass : over) forget(*pass);
 }
 
 void Training::conclude_all(ThreadState& thread) noexcept {

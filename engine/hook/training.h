@@ -311,7 +311,8 @@ class Training {
   Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
-  bool done_ = false;                // the step has had its optimizer step
+  bool done_ = false;                // the step has had its optimizer step,
+  bool earlier_done_ = false;        // and so had the one before
   bool proven_ = false;              // it has had a backward or an optimizer step
   bool pend_ = false;                // the leaf under way is not certain of its place
   bool evaluates_ = false;           // it is a forward that looks like an evaluation's,

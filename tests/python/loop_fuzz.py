@@ -41,7 +41,7 @@ class WrongTraceError(AssertionError):
 
 def run(program, folder=None):
     """Runs a program under a session of its own; what it says of itself, and its trace."""
-    truth = Truth(program.epoch_steps)
+    truth = Truth(program.epoch_steps, program.around)
     names = {"T": truth}
     exec(PRELUDE_CODE, names)
     torch.manual_seed(0)

@@ -221,6 +221,8 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     ahead = {"ahead1": 1, "cycle_ahead": 1, "ahead2": 2}.get(shape, 0)
     batches, epochs = draw(st.integers(1 + ahead, 5 + ahead)), draw(few)
     update = draw(updates(forms, loader=True))
+    if ahead:
+        update = replace(update, flush_rest=True)  # otherwise nothing tells which is the last
     cycled = shape in CYCLED_SHAPES
     return Training(
         shape=shape,
@@ -321,4 +323,15 @@ def programs(kinds=()):
         around=rarely,
         shared=booleans,
         on_disk=rarely,
-    )
+    ).map(with_two_in_scopes)
+
+
+def with_two_in_scopes(program):
+    """In a scope of the program's around every single iteration there are no epochs."""
+    if not program.around:
+        return program
+    parts = [
+        replace(part, count=2) if isinstance(part, Rollouts) and part.count == 1 else part
+        for part in program.parts
+    ]
+    return replace(program, parts=tuple(parts))

@@ -168,6 +168,7 @@ def write_epochs(w, part, n):
             # After a break the iterator of `while` is still there, and batches that were fetched
             # ahead may still be to come.
             alive = (part.shape == "while" or "ahead" in part.shape) and cut is not None
+            alive |= part.shape == "fresh" and part.peek == "kept"
             write_val(w, part.after, n, "in" if alive else "between")
 
 

@@ -85,8 +85,9 @@ class Look:
 
 
 class Truth:
-    def __init__(self, epoch_steps):
+    def __init__(self, epoch_steps, around=False):
         self.epoch_steps = epoch_steps
+        self.around = around  # each part lies in a scope of the program's
         self.ops, self.sections, self.looks = [], [], []
         self.skipped = self.marks = 0
         self.look = None
@@ -275,7 +276,7 @@ class Truth:
             return [said, self.loosely(mine, said)]
         if kind == "left_over":
             return [said, self.without_rest(mine, said)]
-        return [said]
+        return [said, self.loosely(mine, said)] if kind == "plain" and self.around else [said]
 
     def by_leader(self, mine):
         """Steps that end with those of one optimizer, which steps in every iteration."""
@@ -309,6 +310,8 @@ class Truth:
         op = self.ops[number]
         if op.kind == "optimizer_step":
             return False
+        if self.around and op.turn >= 0 and (op.epoch, op.step) == (0, 0):
+            return True
         for before in reversed(self.ops[:number]):
             if before.section != op.section or before.val >= 0 or before.role == "free":
                 return True
