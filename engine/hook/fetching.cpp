@@ -26,7 +26,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   pass.idle_ = pass.used_ ? 1 : pass.idle_ + 1;
   // Several at a time, again and again: that is not ahead, but for one step.
   if (pass.ever_used_ && pass.idle_ > 1) pass.ahead_ = 0;
-  pass.used_ = pass.failed_ = false;
+  pass.used_ = pass.failed_ = pass.parted_ = false;
   since_fetch_ = 0;
   last_ = &pass;
   const std::uint64_t before = step_.sequence;
@@ -81,12 +81,20 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
 
 // Its last fetch has opened a step.
 void Pass::note_step() noexcept {
-  if (step_fetch_ != 0) {
-    const std::uint64_t more = step_fetch_ == 1 ? ahead_ : 0;
-    per_step_ = static_cast<std::uint32_t>(
-        std::max<std::uint64_t>(1, fetches_ - std::min(fetches_, step_fetch_ + more)));
-  }
+  // Before the second one, batches were fetched ahead.
+  if (const std::uint64_t others = steps_ == 1 ? 1 + ahead_ : step_fetch_; steps_ > 0)
+    per_step_ = static_cast<std::uint32_t>(fetches_ > others ? fetches_ - others : 1);
   step_fetch_ = fetches_;
+  ++steps_;
+}
+
+// Batches that no finished step was on, now that there are no more. (The last fetch gave none.)
+std::uint32_t Pass::unfinished() const noexcept {
+  if (!ever_used_) return idle_ - 1;
+  if (ahead_ == 0) return 0;
+  if (steps_ <= 1) return ahead_;
+  const std::uint64_t before = step_fetch_ - 1;
+  return static_cast<std::uint32_t>(fetches_ - 1 - (before - std::min<std::uint64_t>(before, ahead_)));
 }
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
@@ -94,8 +102,7 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
   const bool gone = nothing && cancel(pass.load_);
   if (!gone) close(here.thread, pass.load_, now);
-  // Batches that nothing was done with yet. (This fetch, which gave none, is counted in idle_.)
-  const std::uint32_t left = pass.ever_used_ ? pass.ahead_ : pass.idle_ - 1;
+  const std::uint32_t left = pass.unfinished();
   if (left > 0 && left <= Pass::kFurthestAhead && pass.role_ == Pass::Role::kOwner &&
       record::is_open(pass.scope_)) {
     pass.drained_ = true;

@@ -93,6 +93,7 @@ bool Training::next_iteration(Here here, const Moment& now) {
     report_epoch(fallback_epoch_.sequence, next_epoch_);
     close(here.thread, fallback_epoch_, now);
     ++next_epoch_;
+    full_parent_ = record::current_parent(here.stack);
   }
   open_fallback(here, now);
   open_step(here, -1, now);
@@ -115,6 +116,7 @@ bool Training::replace_step(Here here) {
   }
   if (full) {
     report_epoch(fallback_epoch_.sequence, next_epoch_++);
+    full_parent_ = fallback_parent_;
     renew(here.thread, fallback_epoch_, next_epoch_, start, start);
     step_epoch_ = fallback_epoch_.sequence;
     next_step_ = 0;
@@ -153,6 +155,7 @@ void Training::open_fallback(Here here, const Moment& now) {
   start.index = next_epoch_;
   start.flags = record::kHasIndex;
   start.start_ns = now.ns;
+  fallback_parent_ = record::current_parent(here.stack);
   fallback_epoch_ = open(here, start, now);
 }
 
@@ -211,7 +214,9 @@ void Training::leave_look(Here here, const Moment& now, std::size_t first) {
 // A step begins where the leaves do, and they are all its own.
 void Training::step_with_leaves(Here here, const Moment& start) {
   const Leaves mine = std::exchange(leaves_, {});
-  if (leader() == nullptr) {
+  if (step_open() && !done_) {
+    // It is accumulating.
+  } else if (leader() == nullptr) {
     next_iteration(here, start);
   } else if (!step_open() && !taken(here.stack, Level::kStep)) {
     open_step(here, -1, start);

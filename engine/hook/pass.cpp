@@ -24,7 +24,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.used_ = pass.ever_used_ = pass.drained_ = pass.supersedes_ = pass.waits_ = false;
   pass.off_ = hint == Hint::kGradientsOff;
   pass.ahead_ = pass.idle_ = 0;
-  pass.fetches_ = pass.step_fetch_ = 0;
+  pass.fetches_ = pass.step_fetch_ = pass.steps_ = 0;
   pass.per_step_ = 1;
   pass.had_member_ = false;
   pass.first_at_ = here.thread.lane->next_sequence;
@@ -34,6 +34,14 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool evaluates =
       hint == Hint::kGradientsOff ||
       (hint == Hint::kModelInEval && !trains_in_eval_ && !trained_before(pass.source_));
+  if (Pass* other = checking(); hint == Hint::kGradientsOff && other != nullptr &&
+                                !other->used_ && !other->off_ && !other->nested_) {
+    // A look before anything is done with a batch that was fetched with gradients on: that was
+    // fetched for training.
+    other->evaluates_ = false;
+    record::relabel_scope(other->scope_, names().epoch, next_epoch_);
+    owed_ = other;
+  }
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
@@ -236,6 +244,7 @@ Pass* Training::leader() const {
   if (since_fetch_ > kMostPerBatch) return nullptr;
   for (std::size_t i = known_.size(); i-- > 0;) {
     Pass* pass = known_[i];
+    if (pass->parted_) continue;
     if (pass->trains_ || (!pass->evaluates_ && pass->role_ == Pass::Role::kOwner)) return pass;
   }
   return nullptr;
@@ -317,6 +326,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     report_epoch(pass.scope_.sequence, next_epoch_);
     ++next_epoch_;
     cycle_.reset();
+    for (Pass* member : known_) member->parted_ = member->role_ == Pass::Role::kMember;
   }
   // A validation of nothing is none.
   const bool empty = pass.evaluates_ && !pass.trains_ && open &&

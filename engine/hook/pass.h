@@ -35,6 +35,7 @@ class Pass {
 
  private:
   void note_step() noexcept;
+  std::uint32_t unfinished() const noexcept;
   friend class Training;
   enum class Role : std::uint8_t {
     kNone,    // nothing fetched yet
@@ -63,7 +64,9 @@ class Pass {
   bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
   std::uint32_t left_ = 0;   // so many,
   std::uint32_t per_step_ = 1;     // and so many make a step
-  std::uint64_t step_fetch_ = 0;   // the fetch that opened the last step
+  std::uint64_t steps_ = 0;        // that its fetches have opened,
+  std::uint64_t step_fetch_ = 0;   // the last of them with this one
+  bool parted_ = false;      // what it fed is over, and it has not fetched since
   bool had_member_ = false;  // a validation of another loader has ended in its own
   std::uint32_t idle_ = 0;   // fetches since anything was done with a batch
   std::uint32_t ahead_ = 0;  // how far fetching is ahead of training

@@ -131,7 +131,9 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       pass->sure_ = sure;
     }
     pend_ = true;
-    watch_ = forward.gradients && can_promote(*pass);
+    watch_ = forward.gradients &&
+             (can_promote(*pass) || (knows_training_ && pass->role_ == Pass::Role::kOwner &&
+                                     pass->fetches_ == 1 && !trained_before(pass->source_)));
     return;
   }
   // A batch of another pass came on top: the next fetch tells whether that was a validation.
@@ -264,7 +266,8 @@ void Training::decide(Here here) {
   Pass* check = checking();
   // On a batch that was fetched with gradients on, a look with gradients off may come first.
   const Pass* fetched = check != nullptr ? check : step_pass_;
-  const std::size_t first = leaves_.first_used(fetched == nullptr || fetched->off_);
+  std::size_t first = leaves_.first_used(fetched == nullptr || fetched->off_);
+  if (fetched != nullptr && leaves_.find(fetched->load_at_) < first) first = leaves_.first_used();
   const bool free = !leaves_.empty() && untouched(here.thread);
   if (check != nullptr) {
     const std::size_t load = leaves_.find(check->load_at_);
@@ -280,7 +283,11 @@ void Training::decide(Here here) {
     Pass* pass = step_pass_ != nullptr && !step_pass_->trains_ ? step_pass_ : nullptr;
     const bool splits =
         free && first > 0 && first < leaves_.size() && record::is_innermost(step_);
-    if (splits && (pass == nullptr || leaves_.find(pass->load_at_) < first)) {
+    const bool passed_over = splits && (pass == nullptr || leaves_.find(pass->load_at_) < first);
+    if (passed_over && pass != nullptr && pass->role_ == Pass::Role::kOwner) {
+      turn_into_validation(here, *pass);
+      leave_check(here, *pass, first, Moment());
+    } else if (passed_over) {
       split_iteration(here, first);
       if (pass != nullptr) pass->evaluates_ = true;
     } else if (pass != nullptr) {

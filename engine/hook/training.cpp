@@ -87,7 +87,8 @@ void Training::report_closed() noexcept {
 void Training::drop_closed() noexcept {
   if (fallback_epoch_ && !record::is_open(fallback_epoch_)) {
     // Around every single iteration, that is no epoch.
-    if (next_step_ <= 1) short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
+    if (next_step_ <= 1 && fallback_parent_ != full_parent_)
+      short_depth_ = std::min(short_depth_, fallback_epoch_.slot);
     report_epoch(fallback_epoch_.sequence, next_epoch_++);
     fallback_epoch_ = {};
     cycle_.reset();

@@ -355,6 +355,8 @@ class Training {
   std::vector<Pass*> known_;                 // all that have begun
   std::vector<std::unique_ptr<Pass>> kept_;  // drained ones whose iterators are gone
   record::ScopeHandle fallback_epoch_;       // without a loader
+  std::uint64_t fallback_parent_ = 0;  // the scope that it is in,
+  std::uint64_t full_parent_ = 0;      // and the last one that a full one was in
   // Where a scope of the program's around a single iteration has closed one: no other is opened
   // that deep.
   std::uint32_t short_depth_ = ~0u;

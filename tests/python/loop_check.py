@@ -194,16 +194,15 @@ class Check:
             self.say(label)
         elif look.outside and place.epoch is not None:
             self.say(label, "beside every epoch")
-        elif look.inside_sure and not self.in_epoch_of(place, look):
+        elif look.inside_sure and not self.in_epoch_of(number, place, look):
             self.say(label, "inside its epoch")
 
-    def in_epoch_of(self, place, look):
+    def in_epoch_of(self, number, place, look):
         """In the epoch that the steps before and after it are in."""
-        around = {
-            self.places[number].epoch["id"]
-            for number, op in enumerate(self.truth.ops)
-            if self.truth.is_step_of(op, look) and self.places[number].epoch is not None
-        }
+        steps = [n for n, op in enumerate(self.truth.ops) if self.truth.is_step_of(op, look)]
+        if all(self.places[n].epoch is None for n in steps if n < number):
+            return True  # there was none yet
+        around = [self.places[n].epoch["id"] for n in steps if self.places[n].epoch is not None]
         return place.epoch is not None and place.epoch["id"] in around
 
     def check_same_look(self, before, number):

@@ -186,6 +186,12 @@ def vals(sources=("full", "few", "kept", "tensors")):
     )
 
 
+def settled(val):
+    """With gradients on, on a batch from a kept iterator, behind a loop: the next loop's, as far as
+    anybody can tell."""
+    return replace(val, grad="off") if val.source == "kept" else val
+
+
 def mids(batches, before=st.just(False)):  # noqa: B008
     return st.none() | st.builds(Mid, at=st.integers(0, batches - 1), before=before, val=vals())
 
@@ -219,19 +225,22 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     shape = draw(st.sampled_from((*FOR_SHAPES, "while", *CYCLED_SHAPES)))
     # Of a loader that is fetched ahead as a whole, nothing tells where its epoch ends.
     ahead = {"ahead1": 1, "cycle_ahead": 1, "ahead2": 2}.get(shape, 0)
-    batches, epochs = draw(st.integers(1 + ahead, 5 + ahead)), draw(few)
+    epochs = draw(few)
     update = draw(updates(forms, loader=True))
     if ahead:
         update = replace(update, flush_rest=True)  # otherwise nothing tells which is the last
+        ahead += update.accumulate - 1
+    batches = draw(st.integers(1 + ahead, 5 + ahead))
     cycled = shape in CYCLED_SHAPES
+    before = st.just(False) if update.form in BY_HAND or update.scope else rarely
     return Training(
         shape=shape,
         loader=draw(st.sampled_from(["tensors", "iterable", "subclass"])),
         batches=batches,
         epochs=epochs,
         update=update,
-        mid=draw(mids(batches, before=rarely if update.form not in BY_HAND else st.just(False))),
-        after=None if cycled else draw(st.none() | vals()),
+        mid=draw(mids(batches, before)),
+        after=None if cycled else draw(st.none() | vals().map(settled)),
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=None if cycled else draw(cuts(epochs, batches, update, shape)),
     )
@@ -240,10 +249,13 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
 @st.composite
 def iterations(draw, forms=SINGLE + SEVERAL):
     count = draw(st.integers(2, 9))
+    update, mid = draw(updates(forms, loader=False)), draw(mids(count))
+    if mid and mid.val.source == "kept" and update.scope:
+        mid = replace(mid, val=replace(mid.val, grad="off"))
     return Iterations(
         count=count,
-        update=draw(updates(forms, loader=False)),
-        mid=draw(mids(count)),
+        update=update,
+        mid=mid,
         one_batch=draw(rarely),
     )
 
@@ -266,7 +278,7 @@ nested = st.builds(
         lambda update: Update(form=update.form, zero_first=update.zero_first)
     ),
 )
-looks = st.builds(Look, vals())
+looks = st.builds(Look, vals().map(settled))
 
 
 def without_neighbours(parts):
@@ -330,8 +342,11 @@ def with_two_in_scopes(program):
     """In a scope of the program's around every single iteration there are no epochs."""
     if not program.around:
         return program
-    parts = [
-        replace(part, count=2) if isinstance(part, Rollouts) and part.count == 1 else part
-        for part in program.parts
-    ]
-    return replace(program, parts=tuple(parts))
+    return replace(program, parts=tuple(in_scope(part) for part in program.parts))
+
+
+def in_scope(part):
+    if isinstance(part, Rollouts) and part.count == 1:
+        return replace(part, count=2)
+    # What was fetched for nothing is known only behind the end of the scope.
+    return replace(part, cut=None) if isinstance(part, Training) else part

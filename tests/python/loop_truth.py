@@ -203,6 +203,8 @@ class Truth:
         kind = self.sections[-1].kind if self.sections else "none"
         sure = own_pass or gradients_off if self.step_done else own_pass and gradients_off
         hint = hint and self.step_done
+        if kind == "uneven" and not own_pass:
+            sure = hint = False
         in_step = kind in ("loader", "nested", "hand_loader", "several", "uneven") or not self.step_done
         self.look = Look(
             len(self.looks),
@@ -274,9 +276,12 @@ class Truth:
             return [said, *self.by_leader(mine)]
         if kind == "scoped":
             return [said, self.loosely(mine, said)]
+        answers = [said]
         if kind == "left_over":
-            return [said, self.without_rest(mine, said)]
-        return [said, self.loosely(mine, said)] if kind == "plain" and self.around else [said]
+            answers.append(self.without_rest(mine, said))
+        if kind in ("plain", "left_over") and self.around:
+            answers += [self.loosely(mine, answer) for answer in answers]
+        return answers
 
     def by_leader(self, mine):
         """Steps that end with those of one optimizer, which steps in every iteration."""
