@@ -37,7 +37,7 @@ void Training::place_without_loader(Here here, const Forward& forward, const Mom
     if (leaves_.only_evaluation()) {
       carve_check(here);
       settle_in_look();
-    } else if (leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
+    } else if (leaves_.has(Leaf::Kind::kBackward) && movable(here.thread)) {
       begin_behind_leaves(here, now);  // so much is no part of the last one
       settle();
       prove();
@@ -64,7 +64,7 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
       return;
     }
     if (!known || taken(here.stack, Level::kValidation)) return settle();
-    const bool loads = !leaves_.empty() && leaves_.only_loads();
+    const bool loads = !leaves_.empty() && leaves_.only_loads() && movable(here.thread);
     open_look(here, loads ? Moment(leaves_.front()) : Moment(now));
     if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
     if (!forward.gradients) settle_in_look();
@@ -299,7 +299,7 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
     if (leaves_.only_evaluation()) {
       carve_check(here);
     } else if (leader() == nullptr && (!cycle_.known() || cycle_.complete()) &&
-               leaves_.has(Leaf::Kind::kBackward) && untouched(here.thread)) {
+               leaves_.has(Leaf::Kind::kBackward) && movable(here.thread)) {
       begin_behind_leaves(here, now);
       prove();
     }
@@ -336,12 +336,14 @@ void Training::turn_into_look(Here here, bool fetched) {
   if (first == leaves_.size()) return;
   const Moment start(leaves_[first]);
   const bool lonely = next_step_ == 1 && step_epoch_ == fallback_epoch_.sequence;
+  Pass* pass = step_pass_;
   if (!untouched(here.thread) || has_children(step_.sequence) || !cancel_step()) {
     if (fetched) return;
     record::relabel_scope(step_, names().validation, record::kNoIndex);
     look_ = step_;
     return take_step_back();
   }
+  owed_ = pass;
   if (lonely && record::is_open(fallback_epoch_)) cancel(fallback_epoch_);
   leaves_.move(0, record::current_parent(here.stack));
   open_look(here, start);
@@ -353,7 +355,7 @@ void Training::turn_into_look(Here here, bool fetched) {
 bool Training::drain(Here here, const Moment& now) {
   Pass* pass = leader();
   // Another optimizer may be to come.
-  if (!done_ || (!cycle_.full() && (cycle_.known() || !sure_))) return false;
+  if (!done_ || owed_ == pass || (!cycle_.full() && (cycle_.known() || !sure_))) return false;
   if (evaluates_ && !pass->on_last()) return false;
   settle();
   return next_left(here, *pass, now);
@@ -418,6 +420,11 @@ void Training::promote(Here here, Pass& pass) {
   pass.role_ = Pass::Role::kOwner;
   pass.nested_ = pass.waits_ = pass.supersedes_ = false;
   owners_.push_back(&pass);
+  for (Pass* member : known_) {
+    if (member->role_ != Pass::Role::kMember || member->first_at_ < pass.first_at_) continue;
+    member->outer_scope_ = pass.scope_.sequence;
+    member->outer_fetches_ = pass.fetches_;
+  }
   record::relabel_scope(step_, names().step, 0);
   step_index_ = 0;
   next_step_ = 1;

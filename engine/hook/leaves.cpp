@@ -83,6 +83,11 @@ bool Leaves::watched() const noexcept {
   return std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.watched; });
 }
 
+bool Leaves::unused() const noexcept {
+  return watched() && !has(Leaf::Kind::kBackward) &&
+         std::none_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.used; });
+}
+
 bool Leaves::was_passed_over(std::size_t leaf) const noexcept {
   if (!leaves_[leaf].watched || leaves_[leaf].used) return false;
   return std::any_of(leaves_.begin() + static_cast<std::ptrdiff_t>(leaf), leaves_.end(),

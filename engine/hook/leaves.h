@@ -82,6 +82,8 @@ class Leaves {
   // A backward went through the span with this sequence.
   void use(std::uint64_t sequence) noexcept;
   bool watched() const noexcept;
+  // Somebody would have said so, and no backward went through any.
+  bool unused() const noexcept;
   // Where training begins: behind the last forward that no backward went through, but through a
   // later one of the same module, and behind what looks like evaluation in front. Nobody says of
   // the first forward whether it was used: it is like the one after it. size(): nothing trains.

@@ -166,12 +166,14 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
     if (begins_anew(outer, next)) return outer.used_ && (outer.on_last() || !done_);
     return outer.on_last() && (done_ || (outer.used_ && !next_evaluates));
   }
+  const bool fed = fed_scope_ == outer.scope_.sequence && fed_fetches_ == outer.fetches_ &&
+                   (fed_by_ == next.source_ || outer.fetches_ == 1);
+  if (fed && !next.off_ && !next.again_) return true;
   if (next_evaluates || next.again_) return false;  // a validation, or a companion
   if (outer.failed_) return true;
   if (begins_anew(outer, next) && !outer.trains_) return true;
   // It was fed by this loader before, and has not fetched since; or it was only looked into.
-  return fed_scope_ == outer.scope_.sequence && fed_fetches_ == outer.fetches_ &&
-         (fed_by_ == next.source_ || outer.fetches_ == 1);
+  return fed;
 }
 
 // The same loader once more. (Iterators made before the first fetch are companions, as in zip.)
@@ -191,7 +193,7 @@ void Training::remember(const Pass& pass) {
   const auto known = std::find(trained_.begin(), trained_.end(), pass.source_);
   if (pass.trains_ == (known != trained_.end())) return;
   if (!pass.trains_) {
-    if (pass.ever_used_) std::erase(trained_, pass.source_);
+    if (pass.evaluates_) std::erase(trained_, pass.source_);
     return;
   }
   if (trained_.size() == kRemembered) trained_.erase(trained_.begin());
@@ -264,7 +266,9 @@ void Training::use_batches() noexcept {
 void Training::prove() {
   proven_ = knows_training_ = true;
   trains_in_eval_ = trains_in_eval_ || hinted_;
-  for (Pass* pass : {last_, innermost()}) {
+  // A batch that came in the middle of an iteration without a loader proves nothing.
+  const bool stray = record::is_open(fallback_epoch_) && step_pass_ != last_;
+  for (Pass* pass : {stray ? nullptr : last_, innermost()}) {
     if (pass != nullptr && !pass->evaluates_) pass->trains_ = true;
   }
 }
@@ -418,7 +422,9 @@ void Training::turn_part_into_validation(Here here, Pass& pass) {
   if (first == leaves_.size() || pass.role_ != Pass::Role::kMember) return;
   const Moment start(leaves_[first]);
   if (untouched(here.thread) && !has_children(step_.sequence)) {
+    Pass* waiting = step_pass_;
     cancel_step();
+    owed_ = waiting;
     leaves_.move(0, record::current_parent(here.stack));
   }
   own(here, pass, true, start);
@@ -459,6 +465,7 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   if (!step_open() && !taken(here.stack, Level::kStep) && !inside_scope(here.stack)) {
     open_step(here, -1, start);
     step_pass_ = &pass;
+    pass.steps_ = std::max<std::uint64_t>(pass.steps_, 1);
   }
   if (step_open()) leaves_.move(0, step_.sequence);
   promote(here, pass);

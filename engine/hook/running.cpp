@@ -116,9 +116,11 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
 
 // A validation is open, and this forward is none of it.
 bool Training::trains_again(const Pass& check, const Forward& forward) const noexcept {
-  if (!forward.gradients || !forward.training || !check.sure_) return false;
+  if (!forward.gradients || !check.sure_) return false;
+  if (check.off_) return true;
+  if (!forward.training) return false;
   const bool outer_trains = owners_.size() > 1 && owners_[owners_.size() - 2]->trains_;
-  return check.drained_ || check.off_ || outer_trains || (knows_training_ && leader() == nullptr);
+  return check.drained_ || outer_trains || (knows_training_ && leader() == nullptr);
 }
 
 // A step is under way.
@@ -156,7 +158,8 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
 void Training::place_with_leader(Here here, const Forward& forward, const Moment& now) {
   if (!step_open()) {
     if (taken(here.stack, Level::kStep) || inside_scope(here.stack)) return settle();
-    const bool loads = !leaves_.empty() && leaves_.only_loads() && stands_free(here.stack);
+    const bool loads = !leaves_.empty() && leaves_.only_loads() && movable(here.thread) &&
+                       stands_free(here.stack);
     const Moment start = loads ? Moment(leaves_.front()) : Moment(now);
     if (evaluates_) {
       open_look(here, start);
@@ -284,7 +287,12 @@ void Training::decide(Here here) {
     const bool splits =
         free && first > 0 && first < leaves_.size() && record::is_innermost(step_);
     const bool passed_over = splits && (pass == nullptr || leaves_.find(pass->load_at_) < first);
-    if (passed_over && pass != nullptr && pass->role_ == Pass::Role::kOwner) {
+    Pass* on_top = last_ != pass && last_ != nullptr && !last_->trains_ ? last_ : nullptr;
+    if (passed_over && pass != nullptr && on_top != nullptr &&
+        leaves_.find(on_top->load_at_) < first) {
+      turn_part_into_validation(here, *on_top);
+      leave_check(here, *on_top, first, Moment());
+    } else if (passed_over && pass != nullptr && pass->role_ == Pass::Role::kOwner) {
       turn_into_validation(here, *pass);
       leave_check(here, *pass, first, Moment());
     } else if (passed_over) {
@@ -335,7 +343,7 @@ bool Training::inside_scope(const record::Lane& stack) const noexcept {
 void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
   if (announced_ > 0 || optimizing()) return;
   begin_event(here);
-  place_optimizer(here, optimizer, Moment());
+  place_optimizer(here, optimizer, false, Moment());
   end_event(here);
 }
 
@@ -345,7 +353,7 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
   const Moment now;
   if (announced_ == 0 && !optimizing()) {
     begin_event(here);
-    place_optimizer(here, optimizer, now);
+    place_optimizer(here, optimizer, has_closure, now);
   }
   if (optimizing()) outer_optimizers_.push_back(optimizer_);
   optimizer_ = {.scope = {},
@@ -358,8 +366,12 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
   return optimizer_.serial;
 }
 
-void Training::place_optimizer(Here here, const void* optimizer, const Moment& now) {
+void Training::place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now) {
   peeked_ = nullptr;
+  if (closure && leaves_.unused() && step_open() && !done_) {
+    conclude(here, now);  // what ran before is none of the closure's
+    pause_checks(here, now);
+  }
   use_batches();
   steps_by_optimizer_ = true;
   if (Pass* check = checking()) {
@@ -428,7 +440,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
 void Training::skip_step(Here here, const void* optimizer) noexcept {
   if (announced_ == 0 && !optimizing()) {
     begin_event(here);
-    place_optimizer(here, optimizer, Moment());
+    place_optimizer(here, optimizer, false, Moment());
     cycle_.note(optimizer);
     end_event(here);
   }

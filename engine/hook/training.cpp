@@ -272,7 +272,7 @@ void Training::begin_event(Here here) noexcept {
     record::detail::pop_closed(here.stack);
   if (here.thread.lane->next_sequence != expected_) {
     touched_ = true;
-    leaves_.touch();
+    if (scopes_opened(here.thread) != expected_scopes_) leaves_.touch();
   }
   if ((fallback_epoch_ && !record::is_open(fallback_epoch_)) ||
       (!owners_.empty() && !record::is_open(owners_.back()->scope_))) [[unlikely]]
@@ -283,7 +283,19 @@ void Training::begin_event(Here here) noexcept {
     settle();
 }
 
-void Training::end_event(Here here) noexcept { expected_ = here.thread.lane->next_sequence; }
+void Training::end_event(Here here) noexcept {
+  expected_ = here.thread.lane->next_sequence;
+  expected_scopes_ = scopes_opened(here.thread);
+}
+
+std::uint64_t Training::scopes_opened(const ThreadState& thread) noexcept {
+  return thread.lane->next_sequence - thread.marks;
+}
+
+// Can the leaves be moved? A mark between them stays where it is.
+bool Training::movable(const ThreadState& thread) const noexcept {
+  return leaves_.behind_stuck() == 0 && scopes_opened(thread) == expected_scopes_;
+}
 
 bool Training::on_stack(const Lane& stack, std::uint64_t sequence) noexcept {
   for (std::uint32_t slot = stack.depth.load(std::memory_order_relaxed); slot-- > 0;) {

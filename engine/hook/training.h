@@ -271,12 +271,15 @@ class Training {
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
   void decide(Here here);
-  SONDE_HOT void place_optimizer(Here here, const void* optimizer, const Moment& now);
+  SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure,
+                                 const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   SONDE_HOT void settle() noexcept;
   static bool on_stack(const record::Lane& stack, std::uint64_t sequence) noexcept;
   bool untouched(const record::ThreadState& thread) const noexcept;
+  static std::uint64_t scopes_opened(const record::ThreadState& thread) noexcept;
+  bool movable(const record::ThreadState& thread) const noexcept;
   SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
   SONDE_HOT void begin_event(Here here) noexcept;
   SONDE_HOT void end_event(Here here) noexcept;
@@ -331,7 +334,8 @@ class Training {
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
   const void* module_ = nullptr;  // of the forward under way
-  std::uint64_t expected_ = 0;  // sequence that is next if nobody else records
+  std::uint64_t expected_ = 0;  // sequence that is next if nobody else records,
+  std::uint64_t expected_scopes_ = 0;  // and if nobody opens a scope
   // The newest scopes that spans of ours are certain to be in.
   std::array<std::uint64_t, 4> parents_ = {};
   std::uint32_t parents_at_ = 0;

@@ -18,6 +18,7 @@ namespace sonde::record {
 struct ThreadState {
   Lane* lane = nullptr;            // owns ring and stack
   std::uint32_t generation = ~0u;  // valid while equal to the gate
+  std::uint32_t marks = 0;         // of its sequences, so many are marks'
 };
 
 namespace detail {

@@ -38,6 +38,7 @@ inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name,
   record->on_open_scope = stack.depth.load(std::memory_order_relaxed) > 0;
   record->name = name;
   record->sequence = ring.next_sequence++;
+  ++thread.marks;
   record->span = current_parent(stack);
   record->ts_ns = base::monotonic_ns();
   record->value.real = value;
@@ -63,6 +64,7 @@ inline std::uint64_t write_mark(ThreadState& thread, Lane& stack, const MarkValu
       value.span == 0 ? stack.depth.load(std::memory_order_relaxed) > 0 : value.span_lists_it;
   record.name = value.name;
   record.sequence = ring.next_sequence++;
+  ++thread.marks;
   record.span = value.span == 0 ? current_parent(stack) : value.span;
   record.ts_ns = base::monotonic_ns();
   if (value.type == MarkType::kFloat) {

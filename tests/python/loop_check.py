@@ -236,7 +236,7 @@ class Check:
             more = [
                 span
                 for span in self.levels[level]
-                if span["id"] not in known[level] and not span["attrs"].get("skipped")
+                if span["id"] not in known[level] and not has_skipped(span)
             ]
             if level == "step" and all(only_fetches(span) for span in more):
                 more = more[spare:]
@@ -294,6 +294,12 @@ def within(span, name):
             found.append(child)
         found += within(child, name)
     return found
+
+
+def has_skipped(span):
+    """It is a step that was skipped, which leaves nothing else, or has one."""
+    steps = [span] if span["name"] == "step" else within(span, "step")
+    return any(step["attrs"].get("skipped") for step in steps)
 
 
 def only_fetches(span):

@@ -335,17 +335,35 @@ def programs(kinds=()):
         around=rarely,
         shared=booleans,
         on_disk=rarely,
-    ).map(with_two_in_scopes)
+    ).map(with_scopes)
 
 
-def with_two_in_scopes(program):
-    """In a scope of the program's around every single iteration there are no epochs."""
-    if not program.around:
-        return program
-    return replace(program, parts=tuple(in_scope(part) for part in program.parts))
+def with_scopes(program):
+    """What nobody can tell where the program has scopes of its own."""
+    parts = program.parts
+    if program.around:
+        parts = tuple(in_scope(part) for part in parts)
+    if any(part.update.scope for part in parts if not isinstance(part, Look)):
+        # Whether a model in evaluation mode is trained is known too late.
+        return replace(program, parts=tuple(restoring(part) for part in parts), in_eval=False)
+    return replace(program, parts=parts)
+
+
+def restoring(part):
+    def restored(val):
+        return val and replace(val, restores=True)
+
+    if isinstance(part, Look):
+        return Look(restored(part.val))
+    if isinstance(part, Training):
+        part = replace(part, after=restored(part.after))
+    if isinstance(part, (Training, Iterations)) and part.mid:
+        part = replace(part, mid=replace(part.mid, val=restored(part.mid.val)))
+    return part
 
 
 def in_scope(part):
+    """In a scope of the program's around every single iteration there are no epochs."""
     if isinstance(part, Rollouts) and part.count == 1:
         return replace(part, count=2)
     # What was fetched for nothing is known only behind the end of the scope.
