@@ -131,6 +131,8 @@ void Training::take_step_back() noexcept {
   step_index_ = earlier_index_;
   done_ = earlier_done_;
   cycle_.take_back();
+  if (left_of_ != nullptr) left_of_->left_ += left_of_->per_step_;
+  left_of_ = nullptr;
 }
 
 void Training::rotate_step(Here here, const Moment& now) {
@@ -167,6 +169,7 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
   earlier_index_ = step_index_;
   step_index_ = start.index;
   ++next_step_;
+  use_left();
   step_ = open(here, start, now);
   step_pass_ = owed_ = nullptr;
   earlier_done_ = done_;

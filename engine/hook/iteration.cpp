@@ -361,6 +361,18 @@ bool Training::drain(Here here, const Moment& now) {
   return next_left(here, *pass, now);
 }
 
+// A step begins: if nothing more is fetched, it is on batches that are left.
+void Training::use_left() noexcept {
+  left_of_ = nullptr;
+  Pass* pass = leader();
+  if (pass == nullptr || !pass->drained_) return;
+  if (done_ && owed_ != pass && !pass->on_last()) {
+    pass->left_ -= pass->per_step_;
+    left_of_ = pass;
+  }
+  final_batch_ = pass->on_last();
+}
+
 // The next of the batches that are left, which begins with the leaves. True: there was none.
 bool Training::next_left(Here here, Pass& pass, const Moment& now) {
   Leaves mine = leaves_.split(leaves_.empty() ? 0 : leaves_.first_used());
@@ -370,17 +382,15 @@ bool Training::next_left(Here here, Pass& pass, const Moment& now) {
   if (last) {
     finish(here.thread, pass, start);
   } else {
-    pass.left_ -= pass.per_step_;
-    final_batch_ = pass.on_last();
-    if (step_open() && !record::is_innermost(step_)) {
-      replace_step(here);
-    } else if (step_open()) {
+    if (step_open() && record::is_innermost(step_)) {
       close_step(here.thread, start);
       if (!taken(here.stack, Level::kStep)) open_step(here, -1, start);
-    }
-    if (!step_open()) {
-      done_ = proven_ = false;
-      cycle_.begin();
+    } else {
+      use_left();
+      if (!step_open() || !replace_step(here)) {
+        done_ = proven_ = false;
+        cycle_.begin();
+      }
     }
   }
   leaves_ = std::move(mine);

@@ -31,6 +31,13 @@ std::size_t Leaves::behind_sure() const noexcept {
   return behind;
 }
 
+bool Leaves::only_sure_behind(std::size_t leaf) const noexcept {
+  for (std::size_t i = leaf + 1; i < leaves_.size(); ++i) {
+    if (!leaves_[i].sure) return false;
+  }
+  return leaf + 1 < leaves_.size();
+}
+
 std::size_t Leaves::behind_stuck() const noexcept {
   std::size_t behind = leaves_.size();
   while (behind > 0 && !leaves_[behind - 1].stuck) --behind;

@@ -50,6 +50,8 @@ class Leaves {
   std::size_t behind_loads() const noexcept;
   // Behind the last forward with gradients off; 0: there is none.
   std::size_t behind_sure() const noexcept;
+  // Behind this one, is there nothing but forwards with gradients off?
+  bool only_sure_behind(std::size_t leaf) const noexcept;
   // Is one of them a forward that had gradients and looks like an evaluation's?
   bool has_hinted() const noexcept;
   // The first of those at the end that are forwards of what nobody trains.

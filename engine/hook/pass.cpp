@@ -285,6 +285,7 @@ void Training::forget(Pass& pass) {
   if (peeked_ == &pass) peeked_ = nullptr;
   if (step_pass_ == &pass) step_pass_ = nullptr;
   if (owed_ == &pass) owed_ = nullptr;
+  if (left_of_ == &pass) left_of_ = nullptr;
   pass.again_ = pass.role_ != Pass::Role::kNone;
   pass.role_ = Pass::Role::kNone;
   pass.training_ = nullptr;
@@ -455,8 +456,7 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   if (!pass.nested_) {
     record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
   } else {
-    const bool first = pass.first_check_ == pass.fetches_ && untouched(here.thread);
-    if (!first || !cancel(pass.scope_)) close_around(here.thread, pass.scope_, start);
+    if (!since_fetch || !cancel(pass.scope_)) close_around(here.thread, pass.scope_, start);
     pass.scope_ = {};
     std::erase(owners_, &pass);
     pass.role_ = Pass::Role::kMember;

@@ -76,15 +76,19 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
   if (forward.gradients) owned_ = forward.owned == Owned::kYes;
   peeked_ = nullptr;
   if (Pass* check = checking()) {
-    const bool fresh = !check->off_ && !leaves_.empty() && leaves_.only_loads();
-    if (fresh || !trains_again(*check, forward)) {
+    // What runs first on a batch that was fetched with gradients on, and what has gradients behind
+    // that, may be either: the next backward tells.
+    const std::size_t load = leaves_.find(check->load_at_);
+    const bool looked_at = leaves_.only_sure_behind(load);
+    const bool open = !check->off_ && load < leaves_.size() && !looked_at;
+    if (open || !trains_again(*check, forward)) {
       check->sure_ = check->sure_ || sure;
       pend_ = true;
       watch_ = forward.gradients;
       return;
     }
     // The first batch, fetched with gradients on, is looked at and then trained with.
-    if (leader() == nullptr && !check->off_ && leaves_.find(check->load_at_) < leaves_.size()) {
+    if (leader() == nullptr && !check->off_ && looked_at) {
       turn_into_training(here, *check, now);
     } else if (const std::size_t first = leaves_.first_foreign(); first < leaves_.size()) {
       leave_check(here, *check, first, now);
@@ -150,7 +154,7 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
     if (!pend_) settle();
     return;
   }
-  pend_ = !proven_ && leader() == nullptr;
+  pend_ = !proven_ && (leader() == nullptr || !leaves_.empty());
   watch_ = pend_ && forward.gradients && leaves_.has(Leaf::Kind::kForward);
 }
 
@@ -164,12 +168,13 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
     if (evaluates_) {
       open_look(here, start);
       if (loads && record::is_open(look_)) leaves_.move(0, look_.sequence);
-      settle_in_look();
+      if (!forward.gradients) settle_in_look();
       pend_ = watch_ = forward.gradients;
     } else {
       open_step(here, -1, start);
       if (loads) leaves_.move(0, step_.sequence);
       settle();
+      pend_ = true;  // nothing was fetched for it: it may be a look
     }
     return;
   }
@@ -368,8 +373,9 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
 
 void Training::place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now) {
   peeked_ = nullptr;
-  if (closure && leaves_.unused() && step_open() && !done_) {
-    conclude(here, now);  // what ran before is none of the closure's
+  if (closure && leaves_.unused()) {
+    // What ran before is none of the closure's.
+    if (step_open() && !done_) conclude(here, now);
     pause_checks(here, now);
   }
   use_batches();
@@ -380,7 +386,8 @@ void Training::place_optimizer(Here here, const void* optimizer, bool closure, c
     leave_look(here, now, leaves_.watched() ? leaves_.size() : 0);
   }
   Pass* pass = leader();
-  if (pass != nullptr && pass->drained_ && done_ && cycle_.repeats(optimizer))
+  if (pass != nullptr && pass->drained_ && done_ && owed_ != pass &&
+      (cycle_.repeats(optimizer) || cycle_.full()))
     next_left(here, *pass, now);
   if (step_open() && done_ && leader() == nullptr && cycle_.repeats(optimizer)) {
     if (leaves_.empty()) {

@@ -215,6 +215,7 @@ class Training {
   Pass* leader() const;
   bool drain(Here here, const Moment& now);
   bool next_left(Here here, Pass& pass, const Moment& now);
+  void use_left() noexcept;
   void follow(Here here, Pass& pass, const Moment& now);
   bool in_epoch(const record::Lane& stack) const noexcept;
   SONDE_HOT void use_batches() noexcept;
@@ -344,6 +345,7 @@ class Training {
   record::ScopeHandle running_;  // the forward or backward under way
   record::ScopeHandle step_;
   Pass* step_pass_ = nullptr;     // whose fetch opened it
+  Pass* left_of_ = nullptr;       // one of whose last batches it began with
   Pass* owed_ = nullptr;          // whose batch waits for its step while there is a validation
   std::uint64_t step_epoch_ = 0;  // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;

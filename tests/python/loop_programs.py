@@ -228,7 +228,8 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     epochs = draw(few)
     update = draw(updates(forms, loader=True))
     if ahead:
-        update = replace(update, flush_rest=True)  # otherwise nothing tells which is the last
+        # Otherwise nothing tells which is the last.
+        update = replace(update, flush_rest=True, generator_every=1)
         ahead += update.accumulate - 1
     batches = draw(st.integers(1 + ahead, 5 + ahead))
     cycled = shape in CYCLED_SHAPES
