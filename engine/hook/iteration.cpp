@@ -286,8 +286,10 @@ void Training::split_iteration(Here here, std::size_t first) {
   record::relabel_scope(check, names().validation, record::kNoIndex);
   take_step_back();
   close(here.thread, check, start);
-  open_step(here, -1, start);
-  leaves_.move(first, step_.sequence);
+  Leaves mine = leaves_.split(first);
+  settle();
+  leaves_ = std::move(mine);
+  step_with_leaves(here, start);
   proven_ = true;
 }
 

@@ -137,9 +137,7 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       pass->sure_ = sure;
     }
     pend_ = true;
-    watch_ = forward.gradients &&
-             (can_promote(*pass) || (knows_training_ && pass->role_ == Pass::Role::kOwner &&
-                                     pass->fetches_ == 1 && !trained_before(pass->source_)));
+    watch_ = forward.gradients && can_promote(*pass);
     return;
   }
   // A batch of another pass came on top: the next fetch tells whether that was a validation.
@@ -150,7 +148,7 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
   }
   if (pass != nullptr) {
     // The batch may have been fetched for nothing.
-    pend_ = sure && !proven_;
+    pend_ = (sure || pass->drained_) && !proven_;
     if (!pend_) settle();
     return;
   }
@@ -280,7 +278,11 @@ void Training::decide(Here here) {
   if (check != nullptr) {
     const std::size_t load = leaves_.find(check->load_at_);
     const bool seen = load == leaves_.size() && check->sure_;  // what came before is certain
-    if (free && (seen || (first > 0 && load < first))) {
+    const bool on_top = last_ != check && last_ != nullptr &&
+                        leaves_.find(last_->load_at_) < leaves_.size();
+    // A loop over a loader is more likely than a look that its iterator outlives.
+    const bool looked_at = first > 0 && load < first && !on_top && (check->nested_ || check->off_);
+    if (free && (seen || looked_at)) {
       leave_check(here, *check, first, Moment());
     } else {
       turn_into_training(here, *check, Moment());
@@ -297,9 +299,6 @@ void Training::decide(Here here) {
         leaves_.find(on_top->load_at_) < first) {
       turn_part_into_validation(here, *on_top);
       leave_check(here, *on_top, first, Moment());
-    } else if (passed_over && pass != nullptr && pass->role_ == Pass::Role::kOwner) {
-      turn_into_validation(here, *pass);
-      leave_check(here, *pass, first, Moment());
     } else if (passed_over) {
       split_iteration(here, first);
       if (pass != nullptr) pass->evaluates_ = true;
