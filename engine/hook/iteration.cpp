@@ -214,6 +214,7 @@ void Training::leave_look(Here here, const Moment& now, std::size_t first) {
 // A step begins where the leaves do, and they are all its own.
 void Training::step_with_leaves(Here here, const Moment& start) {
   const Leaves mine = std::exchange(leaves_, {});
+  if (owed_ != nullptr && !step_open()) open_owed_step(here, start);
   if (step_open() && !done_) {
     // It is accumulating.
   } else if (leader() == nullptr) {

@@ -34,14 +34,9 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool evaluates =
       hint == Hint::kGradientsOff ||
       (hint == Hint::kModelInEval && !trains_in_eval_ && !trained_before(pass.source_));
-  if (Pass* other = checking(); hint == Hint::kGradientsOff && other != nullptr &&
-                                !other->used_ && !other->off_ && !other->nested_) {
-    // A look before anything is done with a batch that was fetched with gradients on: that was
-    // fetched for training.
-    other->evaluates_ = false;
-    record::relabel_scope(other->scope_, names().epoch, next_epoch_);
-    owed_ = other;
-  }
+  if (Pass* other = checking();
+      hint == Hint::kGradientsOff && other != nullptr && !other->used_ && !other->off_)
+    keep_for_training(here, *other);
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
@@ -93,6 +88,22 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
     pass.ever_used_ = true;
   }
   return pass.evaluates_;
+}
+
+// It looked like validation, but a look comes before anything is done with its batch, which was
+// fetched with gradients on: that waits to be trained with.
+void Training::keep_for_training(Here here, Pass& pass) {
+  if (!pass.nested_) {
+    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
+  } else if (untouched(here.thread) && cancel(pass.scope_)) {
+    leaves_.move(0, record::current_parent(here.stack));
+    std::erase(owners_, &pass);
+    pass.role_ = Pass::Role::kMember;
+  } else {
+    return;
+  }
+  pass.evaluates_ = false;
+  owed_ = &pass;
 }
 
 // The next batch of a pass that is under way. Returns whether it is a validation's.
@@ -164,7 +175,7 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
     if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
     // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
     if (begins_anew(outer, next)) return outer.used_ && (outer.on_last() || !done_);
-    return outer.on_last() && (done_ || (outer.used_ && !next_evaluates));
+    return outer.on_last() && done_;
   }
   const bool fed = fed_scope_ == outer.scope_.sequence && fed_fetches_ == outer.fetches_ &&
                    (fed_by_ == next.source_ || outer.fetches_ == 1);

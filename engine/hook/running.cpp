@@ -302,10 +302,9 @@ void Training::decide(Here here) {
     } else if (passed_over) {
       split_iteration(here, first);
       if (pass != nullptr) pass->evaluates_ = true;
-    } else if (pass != nullptr) {
-      promote(here, *pass);
     }
   }
+  if (step_open() && step_pass_ != nullptr && !step_pass_->trains_) promote(here, *step_pass_);
   settle();
   prove();
 }
@@ -384,6 +383,7 @@ void Training::place_optimizer(Here here, const void* optimizer, bool closure, c
   } else if (record::is_open(look_)) {
     leave_look(here, now, leaves_.watched() ? leaves_.size() : 0);
   }
+  if (owed_ != nullptr && !step_open()) open_owed_step(here, now);
   Pass* pass = leader();
   if (pass != nullptr && pass->drained_ && done_ && owed_ != pass &&
       (cycle_.repeats(optimizer) || cycle_.full()))

@@ -196,6 +196,7 @@ class Training {
   void remember(const Pass& pass);
   void own(Here here, Pass& pass, bool evaluates, const Moment& now);
   void pause_checks(Here here, const Moment& now);
+  void keep_for_training(Here here, Pass& pass);
   void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   static void leave(record::ThreadState& thread, Pass& pass) noexcept;
   void forget(Pass& pass);
