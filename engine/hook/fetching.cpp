@@ -111,6 +111,10 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
     return;
   }
   if (gone && pass.fresh_step_) cancel_step();
+  // What it fed was over, and there was nothing more for an epoch of its own.
+  if (pass.fetches_ > 1 && pass.first_check_ == pass.fetches_ &&
+      pass.role_ == Pass::Role::kOwner && cancel(pass.scope_))
+    return forget(pass);
   if (pass.fetches_ == 1) pass.fetches_ = 2;  // empty, but no peek
   finish(here.thread, pass, now);
   open_owed_step(here, now);

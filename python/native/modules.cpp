@@ -8,6 +8,7 @@
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/frameworks.h"
+#include "python/native/graph_watch.h"
 #include "python/native/hooks.h"
 #include "python/native/module_table.h"
 #include "python/native/ownership.h"
@@ -23,7 +24,6 @@ using hook::Here;
 using hook::Training;
 
 PyObject* g_training_name = nullptr;  // "training", interned
-PyObject* g_watch_graph = nullptr;    // see watch_graphs
 
 constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -52,50 +52,6 @@ bool stops_recomputation() {
   PyObject* type = PyErr_Occurred();
   return type != nullptr && PyType_Check(type) &&
          class_name(reinterpret_cast<PyTypeObject*>(type)) == "_StopRecomputationError";
-}
-
-// -- what a backward goes through --
-
-// Called by autograd where a backward comes to what a forward has returned.
-struct GraphWatch {
-  PyObject_HEAD vectorcallfunc call;
-  Training* training;  // never freed
-  std::uint64_t sequence;
-};
-
-PyObject* graph_used(PyObject* self, PyObject* const*, std::size_t, PyObject*) {
-  const auto* watch = reinterpret_cast<GraphWatch*>(self);
-  watch->training->use_graph(watch->sequence);
-  Py_RETURN_NONE;
-}
-
-void watch_dealloc(PyObject* self) { PyObject_Free(self); }
-
-PyTypeObject g_watch_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.graph_watch";
-  type.tp_basicsize = sizeof(GraphWatch);
-  type.tp_dealloc = watch_dealloc;
-  type.tp_vectorcall_offset = offsetof(GraphWatch, call);
-  type.tp_call = PyVectorcall_Call;
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  return type;
-}();
-
-// Only where it matters: several forwards, of which a backward may use one.
-void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) {
-  const KeepError keep;
-  auto* watch = g_watch_graph != nullptr ? PyObject_New(GraphWatch, &g_watch_type) : nullptr;
-  if (watch == nullptr) return PyErr_Clear(), training.use_graph(sequence);
-  watch->call = graph_used;
-  watch->training = &training;
-  watch->sequence = sequence;
-  const Ref callback(reinterpret_cast<PyObject*>(watch));
-  const Ref watched(PyObject_CallFunctionObjArgs(g_watch_graph, result, callback.get(), nullptr));
-  if (!watched) PyErr_Clear();
-  if (watched.get() != Py_True) training.use_graph(sequence);  // nobody will tell
 }
 
 // -- the call --
@@ -209,15 +165,6 @@ PyObject* quiet_forwards(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-// watch_graphs(attach): attach(result, callback) has autograd call callback where a backward comes
-// to result; true if it could. None: nobody does.
-PyObject* watch_graphs(PyObject*, PyObject* attach) {
-  PyObject* old = g_watch_graph;
-  g_watch_graph = attach == Py_None ? nullptr : Py_NewRef(attach);
-  Py_XDECREF(old);
-  Py_RETURN_NONE;
-}
-
 PyMethodDef g_functions[] = {
     {"hook_module_call", hook_module_call, METH_O,
      "hook_module_call(function)\n--\n\nCalls of this function object are forwards from now on; "
@@ -227,9 +174,6 @@ PyMethodDef g_functions[] = {
     {"quiet_forwards", quiet_forwards, METH_O,
      "quiet_forwards(on)\n--\n\nTrue: calls of modules on this thread are no forwards, until it "
      "is called with False."},
-    {"watch_graphs", watch_graphs, METH_O,
-     "watch_graphs(attach)\n--\n\nattach(result, callback) has autograd call callback where a "
-     "backward comes to result, and returns whether it could; None: nobody does."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -244,7 +188,7 @@ bool last_model_evaluates(const record::Lane& stack) noexcept {
 
 bool add_modules(PyObject* module) {
   g_training_name = PyUnicode_InternFromString("training");
-  return g_training_name != nullptr && PyType_Ready(&g_watch_type) == 0 &&
+  return g_training_name != nullptr && add_graph_watch() &&
          PyModule_AddFunctions(module, g_functions) == 0;
 }
 

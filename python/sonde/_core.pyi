@@ -329,11 +329,6 @@ def note_optimizer(optimizer: object) -> None:
 def forget_optimizers() -> None:
     """No optimizer is known any more."""
 
-def watch_graphs(attach: Callable[[object, Callable[..., None]], bool] | None) -> None:
-    """attach(result, callback) has autograd call callback where a backward comes to result.
-
-    It returns whether it could. None: nobody does.
-    """
 
 def finish_hooks() -> None:
     """What the hooks have opened ends here, on every thread."""

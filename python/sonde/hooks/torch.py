@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sonde.hooks.patches import Patches
 
 DEFAULT_EPOCH_STEPS = 1000
-MOST_PARTS = 64  # of what a forward returns, looked at for a tensor
 # Each wraps a DataLoader, and is one only by what it says of its class.
 ACCELERATE_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
 
@@ -64,8 +63,6 @@ def _hook_modules(torch: ModuleType, patches: Patches) -> None:
     # Whatever stands there now, also another tool's function: it is what a call reaches first.
     _core.hook_module_call(torch.nn.Module.__call__)
     patches.on_undo(_core.unhook_module_calls)
-    _core.watch_graphs(_watch_graph)
-    patches.on_undo(lambda: _core.watch_graphs(None))
 
 
 def _hook_backward(torch: ModuleType, patches: Patches) -> None:
@@ -125,24 +122,6 @@ def _say_skipped() -> None:
             "steps: their gradients were not finite; a few at the beginning, while the scale is "
             "found, are usual, many mean that training is unstable",
         )
-
-
-def _watch_graph(result: Any, callback: Callable[..., None]) -> bool:
-    """For _core: have autograd call back where a backward comes to what a forward has returned."""
-    parts = [result]
-    for _ in range(MOST_PARTS):
-        if not parts:
-            return False
-        part = parts.pop(0)
-        function = getattr(part, "grad_fn", None)
-        if function is not None:
-            function.register_prehook(callback)
-            return True
-        if isinstance(part, dict):
-            parts.extend(part.values())
-        elif isinstance(part, list | tuple):
-            parts.extend(part)
-    return False
 
 
 def _explain_to_dynamo() -> None:

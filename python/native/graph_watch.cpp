@@ -1,0 +1,85 @@
+#include "python/native/graph_watch.h"
+
+#include <cstddef>
+
+namespace sonde::native {
+
+namespace {
+
+using hook::Training;
+
+PyObject* g_grad_fn_name = nullptr;  // interned
+PyObject* g_register_name = nullptr;
+
+// Called by autograd.
+struct GraphWatch {
+  PyObject_HEAD vectorcallfunc call;
+  Training* training;  // never freed
+  std::uint64_t sequence;
+};
+
+PyObject* graph_used(PyObject* self, PyObject* const*, std::size_t, PyObject*) {
+  const auto* watch = reinterpret_cast<GraphWatch*>(self);
+  watch->training->use_graph(watch->sequence);
+  Py_RETURN_NONE;
+}
+
+void watch_dealloc(PyObject* self) { PyObject_Free(self); }
+
+PyTypeObject g_watch_type = [] {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = "sonde._core.graph_watch";
+  type.tp_basicsize = sizeof(GraphWatch);
+  type.tp_dealloc = watch_dealloc;
+  type.tp_vectorcall_offset = offsetof(GraphWatch, call);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_flags =
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  return type;
+}();
+
+// To the first tensor with a graph in `part`. `budget`: so many parts are looked at.
+bool attach(PyObject* part, PyObject* callback, int& budget) {
+  if (--budget < 0) return false;
+  if (PyDict_Check(part)) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(part, &at, &key, &value);) {
+      if (attach(value, callback, budget)) return true;
+    }
+    return false;
+  }
+  if (PyTuple_Check(part) || PyList_Check(part)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(part); ++i) {
+      if (attach(PySequence_Fast_GET_ITEM(part, i), callback, budget)) return true;
+    }
+    return false;
+  }
+  const Ref function(PyObject_GetAttr(part, g_grad_fn_name));
+  if (!function || function.get() == Py_None) return PyErr_Clear(), false;
+  const Ref handle(PyObject_CallMethodOneArg(function.get(), g_register_name, callback));
+  if (!handle) PyErr_Clear();
+  return static_cast<bool>(handle);
+}
+
+}  // namespace
+
+void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) noexcept {
+  const KeepError keep;
+  auto* watch = PyObject_New(GraphWatch, &g_watch_type);
+  if (watch == nullptr) return PyErr_Clear(), training.cannot_watch(sequence);
+  watch->call = graph_used;
+  watch->training = &training;
+  watch->sequence = sequence;
+  const Ref callback(reinterpret_cast<PyObject*>(watch));
+  int budget = 64;
+  if (!attach(result, callback.get(), budget)) training.cannot_watch(sequence);
+}
+
+bool add_graph_watch() {
+  g_grad_fn_name = PyUnicode_InternFromString("grad_fn");
+  g_register_name = PyUnicode_InternFromString("register_prehook");
+  return g_grad_fn_name != nullptr && g_register_name != nullptr && PyType_Ready(&g_watch_type) == 0;
+}
+
+}  // namespace sonde::native
