@@ -72,7 +72,7 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
   } else if ((record::is_open(fallback_epoch_) || knows_training_) && !inside_scope(here.stack)) {
     begin_with_leaves(here, now);
     pend_ = true;
-    watch_ = forward.gradients && leaves_.has(Leaf::Kind::kForward);
+    watch_ = forward.gradients;
   } else {
     // The first iteration, if a backward follows.
     pend_ = true;

@@ -329,7 +329,6 @@ def note_optimizer(optimizer: object) -> None:
 def forget_optimizers() -> None:
     """No optimizer is known any more."""
 
-
 def finish_hooks() -> None:
     """What the hooks have opened ends here, on every thread."""
 

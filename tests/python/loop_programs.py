@@ -192,6 +192,13 @@ def settled(val):
     return replace(val, grad="off") if val.source == "kept" else val
 
 
+def certain(mid):
+    """With gradients on, before a step: that step's, or the last one's, as far as one can tell."""
+    if mid is None or not mid.before or mid.val.source in ("full", "few"):
+        return mid
+    return replace(mid, val=replace(mid.val, grad="off"))
+
+
 def mids(batches, before=st.just(False)):  # noqa: B008
     return st.none() | st.builds(Mid, at=st.integers(0, batches - 1), before=before, val=vals())
 
@@ -240,7 +247,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
         batches=batches,
         epochs=epochs,
         update=update,
-        mid=draw(mids(batches, before)),
+        mid=draw(mids(batches, before).map(certain)),
         after=None if cycled else draw(st.none() | vals().map(settled)),
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=None if cycled else draw(cuts(epochs, batches, update, shape)),
