@@ -27,6 +27,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // Several at a time, again and again: that is not ahead, but for one step.
   if (pass.ever_used_ && pass.idle_ > 1) pass.ahead_ = 0;
   pass.used_ = pass.failed_ = pass.parted_ = false;
+  pass.unproven_ = true;
   since_fetch_ = 0;
   last_ = &pass;
   const std::uint64_t before = step_.sequence;

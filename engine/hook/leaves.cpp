@@ -115,7 +115,7 @@ std::size_t Leaves::first_used(bool sure) const noexcept {
       first = i + 1;
       trains = false;
     } else {
-      trains = trains || leaf.kind != Leaf::Kind::kLoad;
+      trains = trains || (leaf.kind != Leaf::Kind::kLoad && !leaf.watched);
     }
   }
   return first;

@@ -273,14 +273,16 @@ void Training::use_batches() noexcept {
   }
 }
 
-// The batch that was fetched last is trained with.
+// The batches that were fetched for this step are trained with.
 void Training::prove() {
   proven_ = knows_training_ = true;
   trains_in_eval_ = trains_in_eval_ || hinted_;
-  // A batch that came in the middle of an iteration without a loader proves nothing.
-  const bool stray = record::is_open(fallback_epoch_) && step_pass_ != last_;
-  for (Pass* pass : {stray ? nullptr : last_, innermost()}) {
-    if (pass != nullptr && !pass->evaluates_) pass->trains_ = true;
+  if (Pass* pass = innermost(); pass != nullptr && !pass->evaluates_) pass->trains_ = true;
+  for (Pass* pass : known_) {
+    // A batch that came in the middle of an iteration without a loader proves nothing.
+    const bool stray = record::is_open(fallback_epoch_) && step_pass_ != pass;
+    if (pass->unproven_ && !pass->evaluates_ && !stray) pass->trains_ = true;
+    pass->unproven_ = false;
   }
 }
 

@@ -51,6 +51,7 @@ class Pass {
   bool trains_ = false;      // certain: a backward or an optimizer step used a batch of it
   bool evaluates_ = false;   // as far as is known: no steps are wanted
   bool sure_ = false;        // a model of the program's ran on it with gradients off
+  bool unproven_ = false;    // nothing was trained since its last fetch
   bool used_ = false;        // a model has run since its last fetch,
   bool ever_used_ = false;   // or since its first
   bool no_hint_ = false;     // it fetches with gradients off, and trains all the same

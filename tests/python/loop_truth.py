@@ -249,7 +249,9 @@ class Truth:
             steps = [n for n, op in enumerate(self.ops) if self.is_step_of(op, look)]
             if mine and steps:
                 look.inside_sure = steps[0] < mine[0] and steps[-1] > mine[-1]
-            if look.by_hint and not look.inside_sure:
+            # The end of a scope of the program's may come before anything tells.
+            cut = self.around and not look.own_pass
+            if (look.by_hint or cut) and not look.inside_sure:
                 look.role = "maybe"
                 for n in mine:
                     self.ops[n].role = "maybe" if self.ops[n].role == "val" else self.ops[n].role
