@@ -121,7 +121,9 @@ def write_alternate(w, update, n, i, x):
             w(f"{optimizer}{n}.zero_grad()")
             forward(w, f"loss = {model}{n}({x}).pow(2).mean()")
             backward(w, "loss.backward()")
-            w(f'T.update(lead="{optimizer}")', f"{optimizer}{n}.step()", f"T.weights(m{n})")
+            w(f'T.update(lead="{optimizer}")', f"{optimizer}{n}.step()")
+            if model == "m":
+                w(f"T.weights(m{n})")
 
 
 def write_two_opts_one_model(w, update, n, i, x):
