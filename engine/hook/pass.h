@@ -24,6 +24,8 @@ class Pass {
   // True while nothing is known of it: the next fetch wants to hear whether it looks like
   // validation.
   bool fresh() const noexcept { return role_ == Role::kNone; }
+  // It makes an epoch that is trained in: whatever a fetch looks like.
+  bool trains() const noexcept { return trains_ && role_ == Role::kOwner; }
   // How many batches the loader says it has; 0: it does not say.
   void set_length(std::uint64_t batches) noexcept { length_ = batches; }
 

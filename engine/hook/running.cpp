@@ -373,7 +373,8 @@ void Training::place_optimizer(Here here, const void* optimizer, bool closure, c
   peeked_ = nullptr;
   if (closure && leaves_.unused()) {
     // What ran before is none of the closure's.
-    if (step_open() && !done_) conclude(here, now);
+    if (step_open() && done_) carve_check(here);
+    conclude(here, now);
     pause_checks(here, now);
   }
   use_batches();

@@ -270,22 +270,30 @@ void Training::begin_event(Here here) noexcept {
   if (depth > 0 && (here.stack.stack[depth - 1].flags.load(std::memory_order_relaxed) &
                     record::kSlotClosed) != 0) [[unlikely]]
     record::detail::pop_closed(here.stack);
+  if (here.thread.lane->next_sequence != expected_ ||
+      here.stack.depth.load(std::memory_order_relaxed) != expected_depth_) [[unlikely]]
+    look_around(here);
+}
+
+// Somebody else has opened or closed scopes, or recorded something, since the last event.
+void Training::look_around(Here here) noexcept {
   if (here.thread.lane->next_sequence != expected_) {
     touched_ = true;
     if (scopes_opened(here.thread) != expected_scopes_) leaves_.touch();
   }
   if ((fallback_epoch_ && !record::is_open(fallback_epoch_)) ||
-      (!owners_.empty() && !record::is_open(owners_.back()->scope_))) [[unlikely]]
+      (!owners_.empty() && !record::is_open(owners_.back()->scope_)))
     drop_closed();
   // Nor can anything be moved out of a scope that is over.
   if (!leaves_.empty() && leaves_.parent() != record::current_parent(here.stack) &&
-      !on_stack(here.stack, leaves_.parent())) [[unlikely]]
+      !on_stack(here.stack, leaves_.parent()))
     settle();
 }
 
 void Training::end_event(Here here) noexcept {
   expected_ = here.thread.lane->next_sequence;
   expected_scopes_ = scopes_opened(here.thread);
+  expected_depth_ = here.stack.depth.load(std::memory_order_relaxed);
 }
 
 std::uint64_t Training::scopes_opened(const ThreadState& thread) noexcept {
@@ -316,6 +324,8 @@ void Training::settle() noexcept {
 }
 
 void Training::note_child(std::uint64_t parent) noexcept {
+  if (parent == parents_[(parents_at_ - 1) % parents_.size()]) [[likely]]
+    return;
   if (!has_children(parent)) parents_[parents_at_++ % parents_.size()] = parent;
 }
 

@@ -27,6 +27,8 @@
 
 // Runs on every step, after a model has gone through the caches: such code lies together.
 #define SONDE_HOT __attribute__((hot))
+// Runs rarely: it lies elsewhere.
+#define SONDE_COLD __attribute__((cold, noinline))
 
 namespace sonde::hook {
 
@@ -182,12 +184,12 @@ class Training {
   static void renew(record::ThreadState& thread, record::ScopeHandle& scope, std::int64_t index,
                     const Moment& end, const Moment& start);
   bool cancel(record::ScopeHandle& scope);
-  void drop_closed() noexcept;
+  SONDE_COLD void drop_closed() noexcept;
   bool has_children(std::uint64_t sequence) const noexcept;
   void note_child(std::uint64_t parent) noexcept;
 
   // -- passes --
-  bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
+  SONDE_COLD bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   void end_passes_fetch(Here here, Pass& pass, const Moment& now);
   bool is_over(const Pass& outer, const Pass& next, bool next_evaluates) const;
@@ -196,17 +198,17 @@ class Training {
   void remember(const Pass& pass);
   void own(Here here, Pass& pass, bool evaluates, const Moment& now);
   void pause_checks(Here here, const Moment& now);
-  void keep_for_training(Here here, Pass& pass);
-  void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
+  SONDE_COLD void keep_for_training(Here here, Pass& pass);
+  SONDE_COLD void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   static void leave(record::ThreadState& thread, Pass& pass) noexcept;
   void forget(Pass& pass);
   bool drop_peek(record::ThreadState& thread, Pass& pass);
-  void turn_into_validation(Here here, Pass& pass);
-  void turn_into_training(Here here, Pass& pass, const Moment& now);
-  void turn_part_into_validation(Here here, Pass& pass);
-  void leave_check(Here here, Pass& pass, std::size_t first, const Moment& now);
+  SONDE_COLD void turn_into_validation(Here here, Pass& pass);
+  SONDE_COLD void turn_into_training(Here here, Pass& pass, const Moment& now);
+  SONDE_COLD void turn_part_into_validation(Here here, Pass& pass);
+  SONDE_COLD void leave_check(Here here, Pass& pass, std::size_t first, const Moment& now);
   bool can_promote(const Pass& pass) const noexcept;
-  void promote(Here here, Pass& pass);
+  SONDE_COLD void promote(Here here, Pass& pass);
   static bool is_look(const Pass& pass) noexcept;
   static bool is_epoch(const Pass& pass) noexcept;
   Pass* innermost() const { return owners_.empty() ? nullptr : owners_.back(); }
@@ -214,10 +216,10 @@ class Training {
   Pass* checking() const;
   // The pass whose batches are trained with; nullptr: steps follow from the optimizers alone.
   Pass* leader() const;
-  bool drain(Here here, const Moment& now);
-  bool next_left(Here here, Pass& pass, const Moment& now);
+  SONDE_COLD bool drain(Here here, const Moment& now);
+  SONDE_COLD bool next_left(Here here, Pass& pass, const Moment& now);
   void use_left() noexcept;
-  void follow(Here here, Pass& pass, const Moment& now);
+  SONDE_COLD void follow(Here here, Pass& pass, const Moment& now);
   bool in_epoch(const record::Lane& stack) const noexcept;
   SONDE_HOT void use_batches() noexcept;
   SONDE_HOT void prove();
@@ -238,32 +240,32 @@ class Training {
   SONDE_HOT void rotate_step(Here here, const Moment& now);
   SONDE_HOT void open_step(Here here, std::int64_t index, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
-  void make_room_for_check(Here here, const Moment& now);
-  void open_owed_step(Here here, const Moment& now);
+  SONDE_COLD void make_room_for_check(Here here, const Moment& now);
+  SONDE_COLD void open_owed_step(Here here, const Moment& now);
   void number_step(Here here, std::int64_t index, const Moment& now);
 
   // -- without a loader --
   void place_without_loader(Here here, const Forward& forward, const Moment& now);
-  void place_without_step(Here here, const Forward& forward, const Moment& now);
+  SONDE_COLD void place_without_step(Here here, const Forward& forward, const Moment& now);
   bool next_iteration(Here here, const Moment& now);
-  bool replace_step(Here here);
+  SONDE_COLD bool replace_step(Here here);
   bool ends_below_scope() const noexcept;
   bool fallback_full() const noexcept;
   bool step_is_empty(const record::ThreadState& thread) const noexcept;
-  void begin_with_leaves(Here here, const Moment& now);
-  void begin_behind_leaves(Here here, const Moment& now);
-  void split_iteration(Here here, std::size_t first);
+  SONDE_COLD void begin_with_leaves(Here here, const Moment& now);
+  SONDE_COLD void begin_behind_leaves(Here here, const Moment& now);
+  SONDE_COLD void split_iteration(Here here, std::size_t first);
   void open_fallback(Here here, const Moment& now);
   void end_fallback(record::ThreadState& thread, const Moment& now);
-  void open_look(Here here, const Moment& now);
+  SONDE_COLD void open_look(Here here, const Moment& now);
   void close_look(Here here, const Moment& now);
-  void leave_look(Here here, const Moment& now, std::size_t first);
-  bool ends_look(Here here, const Forward& forward, const Moment& now);
-  void turn_into_look(Here here, bool fetched);
-  void step_with_leaves(Here here, const Moment& start);
-  void write_check(Here here, const Moment& start, const Moment& end);
+  SONDE_COLD void leave_look(Here here, const Moment& now, std::size_t first);
+  SONDE_COLD bool ends_look(Here here, const Forward& forward, const Moment& now);
+  SONDE_COLD void turn_into_look(Here here, bool fetched);
+  SONDE_COLD void step_with_leaves(Here here, const Moment& start);
+  SONDE_COLD void write_check(Here here, const Moment& start, const Moment& end);
   void settle_in_look() noexcept;
-  void carve_check(Here here);
+  SONDE_COLD void carve_check(Here here);
 
   // -- what runs --
   SONDE_HOT void place_forward(Here here, const Forward& forward, const Moment& now);
@@ -272,7 +274,7 @@ class Training {
   bool inside_scope(const record::Lane& stack) const noexcept;
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
-  void decide(Here here);
+  SONDE_COLD void decide(Here here);
   SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure,
                                  const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
@@ -284,6 +286,7 @@ class Training {
   bool movable(const record::ThreadState& thread) const noexcept;
   SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
   SONDE_HOT void begin_event(Here here) noexcept;
+  SONDE_COLD void look_around(Here here) noexcept;
   SONDE_HOT void end_event(Here here) noexcept;
   SONDE_HOT void end_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
                           const Moment& now);
@@ -337,7 +340,8 @@ class Training {
 
   const void* module_ = nullptr;  // of the forward under way
   std::uint64_t expected_ = 0;  // sequence that is next if nobody else records,
-  std::uint64_t expected_scopes_ = 0;  // and if nobody opens a scope
+  std::uint64_t expected_scopes_ = 0;  // if nobody opens a scope,
+  std::uint32_t expected_depth_ = 0;   // and the depth of the stack if nobody closes one
   // The newest scopes that spans of ours are certain to be in.
   std::array<std::uint64_t, 4> parents_ = {};
   std::uint32_t parents_at_ = 0;

@@ -64,7 +64,10 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
   with_training([&](Training& training, Here here) {
-    training.begin_fetch(here, *self->pass, evaluation_hint(here.stack, self->pass->fresh()));
+    const Pass& pass = *self->pass;
+    const hook::Hint hint =
+        pass.trains() ? hook::Hint::kNone : evaluation_hint(here.stack, pass.fresh());
+    training.begin_fetch(here, *self->pass, hint);
   });
   PyObject* item = next(self->base);
   const hook::Fetched outcome =
