@@ -1,5 +1,7 @@
 #include "engine/hook/cycle.h"
 
+#include <algorithm>
+
 namespace sonde::hook {
 
 void Cycle::note(const void* optimizer) noexcept {
@@ -36,8 +38,9 @@ void Cycle::begin() noexcept {
   earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
+    const auto end = newest_.begin() + std::min(taken_, kMostSteps);
+    if (usual_ != taken_ || !std::equal(newest_.begin(), end, order_.begin())) order_ = newest_;
     usual_ = taken_;
-    order_ = newest_;
   }
   taken_ = others_ = 0;
   led_ = false;

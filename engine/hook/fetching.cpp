@@ -27,7 +27,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // Several at a time, again and again: that is not ahead, but for one step.
   if (pass.ever_used_ && pass.idle_ > 1) pass.ahead_ = 0;
   pass.used_ = pass.failed_ = pass.parted_ = false;
-  pass.unproven_ = true;
+  pass.unproven_ = fetched_ = true;
   since_fetch_ = 0;
   last_ = &pass;
   const std::uint64_t before = step_.sequence;
@@ -95,7 +95,8 @@ std::uint32_t Pass::unfinished() const noexcept {
   if (ahead_ == 0) return 0;
   if (steps_ <= 1) return ahead_;
   const std::uint64_t before = step_fetch_ - 1;
-  return static_cast<std::uint32_t>(fetches_ - 1 - (before - std::min<std::uint64_t>(before, ahead_)));
+  return static_cast<std::uint32_t>(fetches_ - 1 -
+                                    (before - std::min<std::uint64_t>(before, ahead_)));
 }
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
@@ -113,8 +114,8 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   }
   if (gone && pass.fresh_step_) cancel_step();
   // What it fed was over, and there was nothing more for an epoch of its own.
-  if (pass.fetches_ > 1 && pass.first_check_ == pass.fetches_ &&
-      pass.role_ == Pass::Role::kOwner && cancel(pass.scope_))
+  if (pass.fetches_ > 1 && pass.first_check_ == pass.fetches_ && pass.role_ == Pass::Role::kOwner &&
+      cancel(pass.scope_))
     return forget(pass);
   if (pass.fetches_ == 1) pass.fetches_ = 2;  // empty, but no peek
   finish(here.thread, pass, now);

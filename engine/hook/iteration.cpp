@@ -332,8 +332,8 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
   if (record::is_open(look_)) close_look(here, now);
 }
 
-// Nothing was trained with in the step: it was a look, and so was the epoch that it began. `fetched`:
-// what was fetched before is none of it.
+// Nothing was trained with in the step: it was a look, and so was the epoch that it began.
+// `fetched`: what was fetched before is none of it.
 void Training::turn_into_look(Here here, bool fetched) {
   const std::size_t first = fetched ? leaves_.behind_loads() : 0;
   if (first == leaves_.size()) return;

@@ -97,12 +97,11 @@ bool Leaves::unused() const noexcept {
 
 bool Leaves::was_passed_over(std::size_t leaf) const noexcept {
   if (!leaves_[leaf].watched || leaves_[leaf].used) return false;
-  return std::any_of(leaves_.begin() + static_cast<std::ptrdiff_t>(leaf), leaves_.end(),
-                     [&](const Leaf& later) {
-                       return later.kind == Leaf::Kind::kForward && !later.sure &&
-                              (later.used || !later.watched) &&
-                              later.module == leaves_[leaf].module;
-                     });
+  return std::any_of(
+      leaves_.begin() + static_cast<std::ptrdiff_t>(leaf), leaves_.end(), [&](const Leaf& later) {
+        return later.kind == Leaf::Kind::kForward && !later.sure &&
+               (later.used || !later.watched) && later.module == leaves_[leaf].module;
+      });
 }
 
 std::size_t Leaves::first_used(bool sure) const noexcept {

@@ -40,8 +40,8 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
-  const bool beside = check != nullptr && check->used_ &&
-                      (hint != Hint::kGradientsOff || check->had_member_);
+  const bool beside =
+      check != nullptr && check->used_ && (hint != Hint::kGradientsOff || check->had_member_);
   // One batch was looked at, and now its loader begins anew: that was a peek.
   if (peeked_ != nullptr && peeked_ != &pass && peeked_->source_ == pass.source_ && !pass.again_ &&
       pass.made_at_ > peeked_->first_at_)
@@ -194,9 +194,8 @@ bool Training::begins_anew(const Pass& outer, const Pass& next) noexcept {
 
 bool Training::trained_before(const void* source) const {
   return std::find(trained_.begin(), trained_.end(), source) != trained_.end() ||
-         std::any_of(known_.begin(), known_.end(), [&](const Pass* pass) {
-           return pass->trains_ && pass->source_ == source;
-         });
+         std::any_of(known_.begin(), known_.end(),
+                     [&](const Pass* pass) { return pass->trains_ && pass->source_ == source; });
 }
 
 void Training::remember(const Pass& pass) {
@@ -265,6 +264,9 @@ Pass* Training::leader() const {
 
 // A model ran, a backward or an optimizer step came: on batches of all that have fetched.
 void Training::use_batches() noexcept {
+  if (!fetched_) [[likely]]
+    return;
+  fetched_ = false;
   for (Pass* pass : known_) {
     pass->used_ = true;
     if (pass->ever_used_) continue;
@@ -319,10 +321,9 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   if (pass.role_ == Pass::Role::kOwner || step_pass_ == &pass) settle();
   remember(pass);
   if (Pass* check = checking(); check != nullptr && check != &pass) check->had_member_ = true;
-  if (const Pass* outer = innermost(); outer != nullptr && outer != &pass &&
-                                       pass.role_ == Pass::Role::kMember && pass.trains_ &&
-                                       pass.outer_scope_ == outer->scope_.sequence &&
-                                       pass.outer_fetches_ == outer->fetches_) {
+  if (const Pass* outer = innermost();
+      outer != nullptr && outer != &pass && pass.role_ == Pass::Role::kMember && pass.trains_ &&
+      pass.outer_scope_ == outer->scope_.sequence && pass.outer_fetches_ == outer->fetches_) {
     fed_by_ = pass.source_;
     fed_scope_ = outer->scope_.sequence;
     fed_fetches_ = outer->fetches_;
@@ -373,8 +374,8 @@ void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   const bool last = &pass == training->last_ && thread.lane == training->stack_;
   training->finish(thread, pass, now);
   // Nobody fetches the next batches any more, so there are none left.
-  if (Pass* outer = training->innermost(); waits && outer != nullptr && outer->drained_ &&
-                                           outer->on_last() && training->done_)
+  if (Pass* outer = training->innermost();
+      waits && outer != nullptr && outer->drained_ && outer->on_last() && training->done_)
     training->finish(thread, *outer, now);
   if (last) training->open_owed_step(there, now);
   training->end_event(there);

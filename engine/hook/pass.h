@@ -66,13 +66,13 @@ class Pass {
   bool orphan_ = false;      // a scope of the program's has closed its own
   bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
   std::uint32_t left_ = 0;   // so many,
-  std::uint32_t per_step_ = 1;     // and so many make a step
-  std::uint64_t steps_ = 0;        // that its fetches have opened,
-  std::uint64_t step_fetch_ = 0;   // the last of them with this one
-  bool parted_ = false;      // what it fed is over, and it has not fetched since
-  bool had_member_ = false;  // a validation of another loader has ended in its own
-  std::uint32_t idle_ = 0;   // fetches since anything was done with a batch
-  std::uint32_t ahead_ = 0;  // how far fetching is ahead of training
+  std::uint32_t per_step_ = 1;    // and so many make a step
+  std::uint64_t steps_ = 0;       // that its fetches have opened,
+  std::uint64_t step_fetch_ = 0;  // the last of them with this one
+  bool parted_ = false;           // what it fed is over, and it has not fetched since
+  bool had_member_ = false;       // a validation of another loader has ended in its own
+  std::uint32_t idle_ = 0;        // fetches since anything was done with a batch
+  std::uint32_t ahead_ = 0;       // how far fetching is ahead of training
   record::ScopeHandle scope_;
   const void* source_;
   std::uint64_t made_ns_;

@@ -160,8 +160,8 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
 void Training::place_with_leader(Here here, const Forward& forward, const Moment& now) {
   if (!step_open()) {
     if (taken(here.stack, Level::kStep) || inside_scope(here.stack)) return settle();
-    const bool loads = !leaves_.empty() && leaves_.only_loads() && movable(here.thread) &&
-                       stands_free(here.stack);
+    const bool loads =
+        !leaves_.empty() && leaves_.only_loads() && movable(here.thread) && stands_free(here.stack);
     const Moment start = loads ? Moment(leaves_.front()) : Moment(now);
     if (evaluates_) {
       open_look(here, start);
@@ -278,8 +278,8 @@ void Training::decide(Here here) {
   if (check != nullptr) {
     const std::size_t load = leaves_.find(check->load_at_);
     const bool seen = load == leaves_.size() && check->sure_;  // what came before is certain
-    const bool on_top = last_ != check && last_ != nullptr &&
-                        leaves_.find(last_->load_at_) < leaves_.size();
+    const bool on_top =
+        last_ != check && last_ != nullptr && leaves_.find(last_->load_at_) < leaves_.size();
     // A loop over a loader is more likely than a look that its iterator outlives.
     const bool looked_at = first > 0 && load < first && !on_top && (check->nested_ || check->off_);
     if (free && (seen || looked_at)) {
@@ -291,8 +291,7 @@ void Training::decide(Here here) {
     leave_look(here, Moment(), free ? first : leaves_.size());
   } else if (step_open() && !done_) {
     Pass* pass = step_pass_ != nullptr && !step_pass_->trains_ ? step_pass_ : nullptr;
-    const bool splits =
-        free && first > 0 && first < leaves_.size() && record::is_innermost(step_);
+    const bool splits = free && first > 0 && first < leaves_.size() && record::is_innermost(step_);
     const bool passed_over = splits && (pass == nullptr || leaves_.find(pass->load_at_) < first);
     Pass* on_top = last_ != pass && last_ != nullptr && !last_->trains_ ? last_ : nullptr;
     if (passed_over && pass != nullptr && on_top != nullptr &&
@@ -335,7 +334,8 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
 // Is the innermost scope one of the program's, and no epoch?
 bool Training::inside_scope(const record::Lane& stack) const noexcept {
   const std::uint64_t parent = record::current_parent(stack);
-  if (stack.depth.load(std::memory_order_relaxed) == 0 || parent == open_level(stack, names().epoch))
+  if (stack.depth.load(std::memory_order_relaxed) == 0 ||
+      parent == open_level(stack, names().epoch))
     return false;
   return std::none_of(owners_.begin(), owners_.end(),
                       [&](const Pass* pass) { return pass->scope_.sequence == parent; });

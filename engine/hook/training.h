@@ -40,7 +40,7 @@ struct Forward {
   bool gradients = true;  // are they on?
   bool training = true;   // the module's own flag, which is a hint
   Owned owned = Owned::kUnknown;
-  std::uint32_t attrs = 0;  // interned; 0: the mode alone
+  std::uint32_t attrs = 0;       // interned; 0: the mode alone
   const void* module = nullptr;  // only compared
 };
 
@@ -118,13 +118,13 @@ class Training {
   // -- the last step of an epoch --
   // Are the gradients of the step that this optimizer (only compared) is about to take to be
   // measured? It may be the epoch's last. To be asked once, before begin_optimizer.
-  SONDE_HOT bool is_last_step(const void* optimizer) noexcept {
+  SONDE_HOT bool measures_step(const void* optimizer) noexcept {
     if (optimizing()) return false;  // a part of another one's
     return last_step_.is_due(optimizer, in_final());
   }
   // The same for a step with a closure, asked right behind begin_optimizer: that may have ended an
   // epoch, to which the step does not belong.
-  bool is_last_begun(const void* optimizer) noexcept {
+  bool measures_begun(const void* optimizer) noexcept {
     return outer_optimizers_.empty() && last_step_.is_due(optimizer, in_final());
   }
   // How many each optimizer has taken in this epoch.
@@ -275,8 +275,7 @@ class Training {
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
   SONDE_COLD void decide(Here here);
-  SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure,
-                                 const Moment& now);
+  SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   SONDE_HOT void settle() noexcept;
@@ -321,6 +320,7 @@ class Training {
   std::uint32_t fetch_depth_ = 0;
   bool done_ = false;                // the step has had its optimizer step,
   bool earlier_done_ = false;        // and so had the one before
+  bool fetched_ = false;             // nothing was done with what was fetched last
   bool proven_ = false;              // it has had a backward or an optimizer step
   bool pend_ = false;                // the leaf under way is not certain of its place
   bool evaluates_ = false;           // it is a forward that looks like an evaluation's,
@@ -338,8 +338,8 @@ class Training {
   bool owned_ = false;               // the last model that ran with gradients is an optimizer's
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
-  const void* module_ = nullptr;  // of the forward under way
-  std::uint64_t expected_ = 0;  // sequence that is next if nobody else records,
+  const void* module_ = nullptr;       // of the forward under way
+  std::uint64_t expected_ = 0;         // sequence that is next if nobody else records,
   std::uint64_t expected_scopes_ = 0;  // if nobody opens a scope,
   std::uint32_t expected_depth_ = 0;   // and the depth of the stack if nobody closes one
   // The newest scopes that spans of ours are certain to be in.
@@ -366,8 +366,8 @@ class Training {
   std::vector<Pass*> known_;                 // all that have begun
   std::vector<std::unique_ptr<Pass>> kept_;  // drained ones whose iterators are gone
   record::ScopeHandle fallback_epoch_;       // without a loader
-  std::uint64_t fallback_parent_ = 0;  // the scope that it is in,
-  std::uint64_t full_parent_ = 0;      // and the last one that a full one was in
+  std::uint64_t fallback_parent_ = 0;        // the scope that it is in,
+  std::uint64_t full_parent_ = 0;            // and the last one that a full one was in
   // Where a scope of the program's around a single iteration has closed one: no other is opened
   // that deep.
   std::uint32_t short_depth_ = ~0u;

@@ -191,7 +191,8 @@ int tell_last(void*) {
 }
 
 bool await_last(int milliseconds) {
-  for (int i = 0; i < milliseconds && !g_last_done.load(); ++i)
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!g_last_done.load() && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return g_last_done.load();
 }

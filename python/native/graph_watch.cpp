@@ -79,7 +79,8 @@ void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) n
 bool add_graph_watch() {
   g_grad_fn_name = PyUnicode_InternFromString("grad_fn");
   g_register_name = PyUnicode_InternFromString("register_prehook");
-  return g_grad_fn_name != nullptr && g_register_name != nullptr && PyType_Ready(&g_watch_type) == 0;
+  return g_grad_fn_name != nullptr && g_register_name != nullptr &&
+         PyType_Ready(&g_watch_type) == 0;
 }
 
 }  // namespace sonde::native

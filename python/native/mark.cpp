@@ -26,7 +26,8 @@ void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
   warn_user(
-      "[cirron] mark buffer full: marks come faster than they are written, or nothing reads them because "
+      "[cirron] mark buffer full: marks come faster than they are written, or nothing reads them "
+      "because "
       "profile() was not called; the newest are "
       "dropped and counted, see mark_drop_count in health() of a session");
 }

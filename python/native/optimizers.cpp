@@ -134,16 +134,15 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   with_training([&](Training& training, Here here) {
     if (closure) {
       step.serial = training.begin_optimizer(here, args[0], true, attrs);
-      step.takes_gradients = snapshots_wanted() && training.is_last_begun(args[0]);
+      step.takes_gradients = snapshots_wanted() && training.measures_begun(args[0]);
       return;
     }
-    last = snapshots_wanted() && training.is_last_step(args[0]);
+    last = snapshots_wanted() && training.measures_step(args[0]);
     if (!last) [[likely]]
       step.serial = training.begin_optimizer(here, args[0], false, attrs);
   });
   if (last) [[unlikely]] {
-    with_training(
-        [&](Training& training, Here here) { training.expect_optimizer(here, args[0]); });
+    with_training([&](Training& training, Here here) { training.expect_optimizer(here, args[0]); });
     step.takes_gradients = unscales_itself(args[0]);
     if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
     with_training([&](Training& training, Here here) {

@@ -106,7 +106,8 @@ class Check:
     def check_section(self, section):
         """One of the right answers is the one that was recorded."""
         if self.truth.sections[section].kind == "uneven":
-            return self.check_uneven(section)
+            self.check_uneven(section)
+            return
         answers = self.truth.answers(section)
         errors = [self.compare(answer) for answer in answers]
         if all(errors):
@@ -252,7 +253,8 @@ class Check:
         kind = self.truth.sections[op.section].kind if op.section >= 0 else "none"
         if self.truth.around and op.role == "maybe":
             return True  # the end of that scope came before anything could tell
-        open_end = kind in ("plain", "several", "uneven", "scoped", "left_over") and op.role == "maybe"
+        without_loader = ("plain", "several", "uneven", "scoped", "left_over")
+        open_end = kind in without_loader and op.role == "maybe"
         return op.kind != "data_load" and (op.role == "train" or open_end)
 
     def check_skipped(self):

@@ -205,7 +205,8 @@ class Truth:
         hint = hint and self.step_done
         if kind == "uneven" and not own_pass:
             sure = hint = False
-        in_step = kind in ("loader", "nested", "hand_loader", "several", "uneven") or not self.step_done
+        steps_hold = ("loader", "nested", "hand_loader", "several", "uneven")
+        in_step = kind in steps_hold or not self.step_done
         self.look = Look(
             len(self.looks),
             "val" if sure or hint else "maybe",

@@ -32,7 +32,7 @@ class LastSteps : public TrainingTree {
   }
   static bool asks(const void* optimizer) {
     Training& training = Training::of(here());
-    return training.is_last_step(optimizer) && training.steps().is_likely_last(optimizer);
+    return training.measures_step(optimizer) && training.steps().is_likely_last(optimizer);
   }
   // Trains with one batch; was its step the last?
   static bool step(const void* optimizer = nullptr) {
@@ -168,7 +168,7 @@ TEST_F(LastSteps, StepOfAnOptimizerInsideAnotherIsNone) {
   Training& training = Training::of(here());
   EXPECT_TRUE(asks(nullptr));
   const std::uint64_t running = training.begin_optimizer(here(), nullptr, false);
-  EXPECT_FALSE(training.is_last_step(this));
+  EXPECT_FALSE(training.measures_step(this));
   training.end_optimizer(here(), running, true);
 }
 
