@@ -123,8 +123,8 @@ void note_known_optimizer(PyObject* optimizer) noexcept {
   const Ref address(PyLong_FromVoidPtr(optimizer));
   const Ref gone(address ? PyCFunction_New(&g_forget, address.get()) : nullptr);
   if (!gone) return PyErr_Clear();
-  g_optimizers.note(optimizer, gone.get());
-  ++g_version;
+  WeakList::Entry* entry = g_optimizers.note(optimizer, gone.get());
+  if (entry != nullptr && std::exchange(entry->fresh, false)) ++g_version;
 }
 
 bool models_known() noexcept { return g_models_known; }
