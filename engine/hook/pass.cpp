@@ -353,6 +353,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
                      thread.lane->next_sequence == pass.scope_.sequence + 2;
   if (!empty || !cancel(pass.scope_)) close(thread, pass.scope_, now);
   forget(pass);
+  drop_closed();  // what was open in there
 }
 
 // The iterator goes to another stack, or is gone.
