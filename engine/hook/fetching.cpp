@@ -1,6 +1,4 @@
 // Fetches from a loader, and the steps that they open.
-#include <algorithm>
-
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
@@ -78,25 +76,6 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
       break;
   }
   end_event(here);
-}
-
-// Its last fetch has opened a step.
-void Pass::note_step() noexcept {
-  // Before the second one, batches were fetched ahead.
-  if (const std::uint64_t others = steps_ == 1 ? 1 + ahead_ : step_fetch_; steps_ > 0)
-    per_step_ = static_cast<std::uint32_t>(fetches_ > others ? fetches_ - others : 1);
-  step_fetch_ = fetches_;
-  ++steps_;
-}
-
-// Batches that no finished step was on, now that there are no more. (The last fetch gave none.)
-std::uint32_t Pass::unfinished() const noexcept {
-  if (!ever_used_) return idle_ - 1;
-  if (ahead_ == 0) return 0;
-  if (steps_ <= 1) return ahead_;
-  const std::uint64_t before = step_fetch_ - 1;
-  return static_cast<std::uint32_t>(fetches_ - 1 -
-                                    (before - std::min<std::uint64_t>(before, ahead_)));
 }
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.

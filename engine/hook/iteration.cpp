@@ -1,5 +1,4 @@
 // Loops without a loader: what their optimizers and forwards tell of steps, epochs and validations.
-#include <algorithm>
 #include <utility>
 
 #include "engine/hook/names.h"
@@ -226,9 +225,9 @@ void Training::step_with_leaves(Here here, const Moment& start) {
   leaves_.move(0, step_open() ? step_.sequence : record::current_parent(here.stack));
 }
 
-// Kept open for what follows a forward that has gradients and looks like an evaluation's, or is of
-// something that nobody trains. This forward trains: returns false where it is a part of the look
-// until a backward tells.
+// A forward comes that looks like training. True: the look is over. Forwards at its end of what
+// nobody trains (a teacher's) are the step's. False: forwards of the look had gradients, so a
+// backward may yet go through them; until it tells, this one is in the look, too.
 bool Training::ends_look(Here here, const Forward& forward, const Moment& now) {
   if (leaves_.has_hinted() && forward.gradients) {
     pend_ = watch_ = true;
@@ -254,13 +253,9 @@ void Training::begin_with_leaves(Here here, const Moment& now) {
   const bool theirs = !leaves_.empty() && leaves_.parent() == record::current_parent(here.stack);
   Leaves mine = leaves_.split(theirs ? leaves_.behind_stuck() : leaves_.size());
   settle();
-  if (mine.empty()) {
-    step_with_leaves(here, now);
-  } else {
-    const Moment start(mine.front());
-    leaves_ = std::move(mine);
-    step_with_leaves(here, start);
-  }
+  const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
+  leaves_ = std::move(mine);
+  step_with_leaves(here, start);
 }
 
 // The leading optimizer steps again, so the step before ended where these forwards began; those at
@@ -313,12 +308,8 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
       Pass* pass = on_top || (next != nullptr && next != step_pass_ && last_ != nullptr)
                        ? last_
                        : step_pass_;
-      if (pass->failed_) {
-      } else if (!pass->trains_) {
-        turn_into_validation(here, *pass);
-      } else if (pass == step_pass_) {
-        turn_into_look(here, true);
-      }
+      if (!pass->trains_ && !pass->failed_) turn_into_validation(here, *pass);
+      if (pass->trains_ && !pass->failed_ && pass == step_pass_) turn_into_look(here, true);
     } else if (!leaves_.has(Leaf::Kind::kBackward)) {
       turn_into_look(here, false);
     }
@@ -351,130 +342,6 @@ void Training::turn_into_look(Here here, bool fetched) {
   leaves_.move(0, record::current_parent(here.stack));
   open_look(here, start);
   if (record::is_open(look_)) leaves_.move(first, look_.sequence);
-}
-
-// No more is fetched, but batches are left. True: those have been trained with, and the epoch is
-// over.
-bool Training::drain(Here here, const Moment& now) {
-  Pass* pass = leader();
-  // Another optimizer may be to come.
-  if (!done_ || owed_ == pass || (!cycle_.full() && (cycle_.known() || !sure_))) return false;
-  if (evaluates_ && !pass->on_last()) return false;
-  settle();
-  return next_left(here, *pass, now);
-}
-
-// A step begins: if nothing more is fetched, it is on batches that are left.
-void Training::use_left() noexcept {
-  left_of_ = nullptr;
-  Pass* pass = leader();
-  if (pass == nullptr || !pass->drained_) return;
-  if (done_ && owed_ != pass && !pass->on_last()) {
-    pass->left_ -= pass->per_step_;
-    left_of_ = pass;
-  }
-  final_batch_ = pass->on_last();
-}
-
-// The next of the batches that are left, which begins with the leaves. True: there was none.
-bool Training::next_left(Here here, Pass& pass, const Moment& now) {
-  Leaves mine = leaves_.split(leaves_.empty() ? 0 : leaves_.first_used());
-  const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
-  const bool last = pass.on_last();
-  settle();
-  if (last) {
-    finish(here.thread, pass, start);
-  } else {
-    if (step_open() && record::is_innermost(step_)) {
-      close_step(here.thread, start);
-      if (!taken(here.stack, Level::kStep)) open_step(here, -1, start);
-    } else {
-      use_left();
-      if (!step_open() || !replace_step(here)) {
-        done_ = proven_ = false;
-        cycle_.begin();
-      }
-    }
-  }
-  leaves_ = std::move(mine);
-  leaves_.move(0, !last && step_open() ? step_.sequence : record::current_parent(here.stack));
-  return last;
-}
-
-// A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
-// look. If its batch is trained with while its iterator lives, it is a loop of its own.
-bool Training::can_promote(const Pass& pass) const noexcept {
-  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass || pass.trains_) return false;
-  const Pass* outer = innermost();
-  if (outer == nullptr)
-    return record::is_open(fallback_epoch_) && fallback_epoch_.slot + 1 == step_.slot;
-  return (outer->drained_ || (pass.supersedes_ && begins_anew(*outer, pass))) &&
-         !outer->evaluates_ && outer->scope_.slot + 1 == step_.slot;
-}
-
-// Its epoch takes the place of the one there was, below the step that its fetch has opened.
-void Training::promote(Here here, Pass& pass) {
-  if (!can_promote(pass)) return;
-  const record::OpenScope& step = here.stack.stack[step_.slot];
-  const bool has_gpu = (step.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0;
-  const Moment start(
-      Leaf{.start_ns = step.start_ns,
-           .start_event = has_gpu ? static_cast<std::uint32_t>(step.aux) : std::uint32_t{0}});
-  if (Pass* outer = innermost()) {
-    remember(*outer);
-    pass.scope_ = outer->scope_;
-    report_epoch(pass.scope_.sequence, next_epoch_++);
-    forget(*outer);
-  } else {
-    pass.scope_ = std::exchange(fallback_epoch_, {});
-    report_epoch(pass.scope_.sequence, next_epoch_++);
-  }
-  renew(here.thread, pass.scope_, next_epoch_, start, start);
-  pass.role_ = Pass::Role::kOwner;
-  pass.nested_ = pass.waits_ = pass.supersedes_ = false;
-  owners_.push_back(&pass);
-  for (Pass* member : known_) {
-    if (member->role_ != Pass::Role::kMember || member->first_at_ < pass.first_at_) continue;
-    member->outer_scope_ = pass.scope_.sequence;
-    member->outer_fetches_ = pass.fetches_;
-  }
-  record::relabel_scope(step_, names().step, 0);
-  step_index_ = 0;
-  next_step_ = 1;
-  step_epoch_ = pass.scope_.sequence;
-  cycle_.reset();
-}
-
-// The place of a validation that is about to begin: the step before it ends, and one whose batch
-// has been fetched and nothing more begins behind it.
-void Training::make_room_for_check(Here here, const Moment& now) {
-  if (!step_open() || !record::is_innermost(step_)) return;
-  if (done_) return close_step(here.thread, now);
-  if (proven_ || !leaves_.only_loads() || !untouched(here.thread)) return;
-  if (!leaves_.empty() && leaves_.parent() != step_.sequence) return;
-  Pass* pass = step_pass_;
-  if (!cancel_step()) return;
-  leaves_.move(0, record::current_parent(here.stack));
-  owed_ = pass;
-}
-
-// Did it begin behind a validation, and nothing came?
-bool Training::step_is_empty(const ThreadState& thread) const noexcept {
-  return reopened_ && step_open() && thread.lane->next_sequence == step_.sequence + 1;
-}
-
-// A validation came between a fetch and what is done with its batch: the step begins now, before
-// the program opens a scope of its own for it.
-void Training::open_owed_step(Here here, const Moment& now) {
-  Pass* pass = owed_;
-  if (pass == nullptr || step_open() || inside_scope(here.stack) || checking() != nullptr ||
-      taken(here.stack, Level::kStep))
-    return;
-  settle();
-  open_step(here, -1, now);
-  step_pass_ = pass;
-  reopened_ = true;
-  touched_ = false;
 }
 
 }  // namespace sonde::hook

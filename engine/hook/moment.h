@@ -25,6 +25,12 @@ class Moment {
   // One that has been: the beginning of this span.
   explicit Moment(const Leaf& leaf) noexcept
       : ns(leaf.start_ns), event_(probe::gpu_share(leaf.start_event)) {}
+  // Likewise, of this open scope.
+  static Moment of(const record::OpenScope& scope) noexcept {
+    const bool has_gpu = (scope.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0;
+    const std::uint32_t event = has_gpu ? static_cast<std::uint32_t>(scope.aux) : 0;
+    return Moment(scope.start_ns, probe::gpu_share(event));
+  }
   // One that has been, without an event of the GPU.
   static Moment at(std::uint64_t ns) noexcept { return Moment(ns, 0); }
   Moment(const Moment& other) noexcept : ns(other.ns), event_(probe::gpu_share(other.event_)) {}

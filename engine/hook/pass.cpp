@@ -90,22 +90,6 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   return pass.evaluates_;
 }
 
-// It looked like validation, but a look comes before anything is done with its batch, which was
-// fetched with gradients on: that waits to be trained with.
-void Training::keep_for_training(Here here, Pass& pass) {
-  if (!pass.nested_) {
-    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
-  } else if (untouched(here.thread) && cancel(pass.scope_)) {
-    leaves_.move(0, record::current_parent(here.stack));
-    std::erase(owners_, &pass);
-    pass.role_ = Pass::Role::kMember;
-  } else {
-    return;
-  }
-  pass.evaluates_ = false;
-  owed_ = &pass;
-}
-
 // The next batch of a pass that is under way. Returns whether it is a validation's.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role_ == Pass::Role::kOwner && !record::is_open(pass.scope_)) drop_closed();
@@ -353,7 +337,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
                      thread.lane->next_sequence == pass.scope_.sequence + 2;
   if (!empty || !cancel(pass.scope_)) close(thread, pass.scope_, now);
   forget(pass);
-  drop_closed();  // what was open in there
+  drop_closed(false);
 }
 
 // The iterator goes to another stack, or is gone.
@@ -392,117 +376,6 @@ void Training::end_pass(ThreadState* thread, std::unique_ptr<Pass> pass) noexcep
     return;
   }
   leave(*thread, *pass);
-}
-
-// -- what it is after all --
-
-// Takes the scopes of a pass back that was only looked into; the fetch itself stays, and may be the
-// first of what comes next.
-bool Training::drop_peek(ThreadState& thread, Pass& pass) {
-  const bool owner = pass.role_ == Pass::Role::kOwner;
-  if (!untouched(thread)) return false;
-  if (pass.fresh_step_ && step_ && !cancel_step()) return false;
-  if (owner && !cancel(pass.scope_)) return false;
-  if (owner || pass.fresh_step_) leaves_.move(0, record::current_parent(*stack_));
-  forget(pass);
-  return true;
-}
-
-// Models ran on its batch, and no backward came: the step that its fetch opened is none.
-void Training::turn_into_validation(Here here, Pass& pass) {
-  if (!step_open() || !record::is_innermost(step_)) return;
-  if (step_pass_ != &pass) return turn_part_into_validation(here, pass);
-  pass.evaluates_ = true;
-  if (pass.role_ != Pass::Role::kOwner) {
-    record::relabel_scope(step_, names().validation, record::kNoIndex);
-    pass.scope_ = step_;
-    pass.role_ = Pass::Role::kOwner;
-    pass.first_check_ = pass.fetches_;
-    owners_.push_back(&pass);
-    return take_step_back();
-  }
-  if (untouched(here.thread) && !has_children(step_.sequence)) {
-    leaves_.move(0, pass.scope_.sequence);
-    cancel_step();
-  } else {
-    record::relabel_scope(step_, names().batch, step_index_);
-    close_step(here.thread, Moment());
-    --next_step_;
-  }
-  record::relabel_scope(pass.scope_, names().validation, record::kNoIndex);
-}
-
-// Its batch came on top of one that waits to be trained with.
-void Training::turn_part_into_validation(Here here, Pass& pass) {
-  const std::size_t first = leaves_.find(pass.load_at_);
-  if (first == leaves_.size() || pass.role_ != Pass::Role::kMember) return;
-  const Moment start(leaves_[first]);
-  if (untouched(here.thread) && !has_children(step_.sequence)) {
-    Pass* waiting = step_pass_;
-    cancel_step();
-    owed_ = waiting;
-    leaves_.move(0, record::current_parent(here.stack));
-  }
-  own(here, pass, true, start);
-  pass.nested_ = true;
-  pass.first_check_ = pass.fetches_;
-  leaves_.move(first, pass.scope_.sequence);
-}
-
-// It looked like validation, and a backward shows that it is none: what has happened since the last
-// fetch is a step.
-void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
-  // What was fetched and run with gradients off is a validation all the same.
-  if (const std::size_t first = leaves_.behind_sure(); pass.off_ && first > 0)
-    return leave_check(here, pass, first, now);
-  const bool since_fetch = !leaves_.empty() && untouched(here.thread);
-  const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);
-  pass.no_hint_ = true;
-  trains_in_eval_ = trains_in_eval_ || !pass.sure_;
-  pass.evaluates_ = false;
-  for (Pass* companion : known_) {
-    if (companion->role_ != Pass::Role::kMember || !companion->evaluates_ ||
-        companion->first_at_ < pass.first_at_)
-      continue;
-    companion->evaluates_ = false;
-    companion->trains_ = companion->no_hint_ = true;
-  }
-  if (!in_epoch(here.stack)) pass.nested_ = false;
-  if (!pass.nested_) {
-    record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
-  } else {
-    if (!since_fetch || !cancel(pass.scope_)) close_around(here.thread, pass.scope_, start);
-    pass.scope_ = {};
-    std::erase(owners_, &pass);
-    pass.role_ = Pass::Role::kMember;
-  }
-  if (!since_fetch) settle();
-  if (!step_open() && !taken(here.stack, Level::kStep) && !inside_scope(here.stack)) {
-    open_step(here, -1, start);
-    step_pass_ = &pass;
-    pass.steps_ = std::max<std::uint64_t>(pass.steps_, 1);
-  }
-  if (step_open()) leaves_.move(0, step_.sequence);
-  promote(here, pass);
-  pass.trains_ = true;
-}
-
-// It is over: what runs from this leaf on is training on something else.
-void Training::leave_check(Here here, Pass& pass, std::size_t first, const Moment& now) {
-  Leaves rest = leaves_.split(first);
-  const Moment start = rest.empty() ? Moment(now) : Moment(rest.front());
-  settle();
-  if (pass.drained_) {
-    finish(here.thread, pass, start);
-  } else {
-    close_around(here.thread, pass.scope_, start);
-    std::erase(owners_, &pass);
-    pass.role_ = Pass::Role::kMember;
-    pass.nested_ = true;
-  }
-  leaves_ = std::move(rest);
-  trains_in_eval_ = trains_in_eval_ || leaves_.has_hinted();
-  if (!leaves_.empty()) step_with_leaves(here, start);
 }
 
 }  // namespace sonde::hook

@@ -83,8 +83,9 @@ void Training::report_closed() noexcept {
   }
 }
 
-// A scope of the program's has closed what we had opened inside.
-void Training::drop_closed() noexcept {
+// What we had opened inside of another scope was closed with it. `by_program`: that was none of
+// ours.
+void Training::drop_closed(bool by_program) noexcept {
   if (fallback_epoch_ && !record::is_open(fallback_epoch_)) {
     // Around every single iteration, that is no epoch.
     if (next_step_ <= 1 && fallback_parent_ != full_parent_)
@@ -101,7 +102,7 @@ void Training::drop_closed() noexcept {
       cycle_.reset();
     }
     pass->role_ = Pass::Role::kMember;  // from now on it feeds whatever is there
-    pass->orphan_ = true;
+    pass->orphan_ = by_program;
     if (pass->drained_) over.push_back(pass);
     return true;
   });

@@ -184,7 +184,7 @@ class Training {
   static void renew(record::ThreadState& thread, record::ScopeHandle& scope, std::int64_t index,
                     const Moment& end, const Moment& start);
   bool cancel(record::ScopeHandle& scope);
-  SONDE_COLD void drop_closed() noexcept;
+  SONDE_COLD void drop_closed(bool by_program = true) noexcept;
   bool has_children(std::uint64_t sequence) const noexcept;
   void note_child(std::uint64_t parent) noexcept;
 
