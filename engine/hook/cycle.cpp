@@ -38,8 +38,7 @@ void Cycle::begin() noexcept {
   earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
-    const auto end = newest_.begin() + std::min(taken_, kMostSteps);
-    if (usual_ != taken_ || !std::equal(newest_.begin(), end, order_.begin())) order_ = newest_;
+    for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i) order_[i] = newest_[i];
     usual_ = taken_;
   }
   taken_ = others_ = 0;

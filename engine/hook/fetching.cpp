@@ -1,6 +1,7 @@
 // Fetches from a loader, and the steps that they open.
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
+#include "engine/hook/plain.h"
 #include "engine/hook/training.h"
 
 namespace sonde::hook {
@@ -12,14 +13,32 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  begin_event(here);
-  // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
-  if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
-  if (pass.training_ != nullptr && pass.training_ != this) leave(here.thread, pass);
-  if (announced_ == 0) conclude(here, now, &pass);
-  const bool checks = pass.training_ == nullptr ? begin_pass(here, pass, hint, now)
-                                                : resume_pass(here, pass, hint, now);
-  peeked_ = nullptr;
+  if (done_ && step_pass_ == &pass && goes_on(here) && leaves_.empty() &&
+      record::is_open(pass.scope_)) [[likely]] {
+    begin_plain_fetch(here, pass, now);
+  } else {
+    begin_other_fetch(here, pass, hint, now);
+  }
+  pend_ = announced_ == 0;
+  pass.load_ = open(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
+  pass.load_at_ = pass.load_.sequence;
+  end_event(here);
+}
+
+// The next batch of the loader that makes the epoch, behind a step.
+void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
+  close_step(here.thread, now);
+  pass.off_ = pass.had_member_ = pass.failed_ = false;
+  note_fetch(pass);
+  final_batch_ = pass.fetches_ == pass.length_ + pass.ahead_;
+  open_next_step(here, next_step_, now);
+  step_pass_ = &pass;
+  pass.fresh_step_ = true;
+  pass.note_step();
+  touched_ = false;
+}
+
+void Training::note_fetch(Pass& pass) noexcept {
   ++pass.fetches_;
   pass.idle_ = pass.used_ ? 1 : pass.idle_ + 1;
   // Several at a time, again and again: that is not ahead, but for one step.
@@ -28,6 +47,18 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   pass.unproven_ = fetched_ = true;
   since_fetch_ = 0;
   last_ = &pass;
+}
+
+void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now) {
+  begin_event(here);
+  // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
+  if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
+  if (pass.training_ != nullptr && pass.training_ != this) leave(here.thread, pass);
+  if (announced_ == 0) conclude(here, now, &pass);
+  const bool checks = pass.training_ == nullptr ? begin_pass(here, pass, hint, now)
+                                                : resume_pass(here, pass, hint, now);
+  peeked_ = nullptr;
+  note_fetch(pass);
   const std::uint64_t before = step_.sequence;
   if (!checks) {
     // What makes the epoch, where that is another pass, or an owner's, which this one stands for.
@@ -42,13 +73,6 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
     pass.note_step();
   }
   if (pass.fresh_step_ || checks) touched_ = false;
-  pend_ = announced_ == 0;
-  record::ScopeStart start;
-  start.name = names().data_load;
-  start.flags = record::kIsFetch;
-  pass.load_ = open(here, start, now);
-  pass.load_at_ = pass.load_.sequence;
-  end_event(here);
 }
 
 void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
@@ -65,6 +89,7 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
   switch (outcome) {
     case Fetched::kItem:
       end_leaf(here, pass.load_, Leaf::Kind::kLoad, now);
+      if (!plain_) plain_ = begins_plain(pass);
       if (pass.fetches_ == 1 && leaves_.size() == 1) peeked_ = &pass;
       break;
     case Fetched::kEnd:
@@ -76,6 +101,18 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
       break;
   }
   end_event(here);
+}
+
+// Its fetch has opened a step: is that like the others, as far as can be told?
+bool Training::begins_plain(const Pass& pass) const noexcept {
+  const bool alone = known_.size() == 1 && owners_.size() == 1 && step_pass_ == &pass;
+  const bool loops = pass.trains() && pass.ever_used_ && pass.fresh_step_ && !pass.drained_ &&
+                     !pass.evaluates_ && !pass.waits_ && !pass.orphan_;
+  const bool own = announced_ == 0 && trainers_ == 0 && claims_ == 0 && steps_by_optimizer_;
+  const bool nothing_else = owed_ == nullptr && left_of_ == nullptr && !record::is_open(look_) &&
+                            !record::is_open(fallback_epoch_) && !nested();
+  return alone && loops && own && nothing_else && step_open() && record::is_innermost(step_) &&
+         step_.stack == stack_;
 }
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
@@ -146,16 +183,15 @@ void Training::open_step(Here here, std::int64_t index, const Moment& now) {
     step_epoch_ = epoch;
     next_step_ = 0;
   }
-  record::ScopeStart start;
-  start.name = names().step;
-  start.index = index >= 0 ? index : next_step_;
-  start.flags = record::kHasIndex;
-  start.start_ns = now.ns;
-  earlier_index_ = step_index_;
-  step_index_ = start.index;
-  ++next_step_;
   use_left();
-  step_ = open(here, start, now);
+  open_next_step(here, index >= 0 ? index : next_step_, now);
+}
+
+void Training::open_next_step(Here here, std::int64_t index, const Moment& now) {
+  earlier_index_ = step_index_;
+  step_index_ = index;
+  ++next_step_;
+  step_ = open(here, {.name = names().step, .index = index, .flags = record::kHasIndex}, now);
   step_pass_ = owed_ = nullptr;
   earlier_done_ = done_;
   done_ = proven_ = reopened_ = false;

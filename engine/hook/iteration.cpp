@@ -149,13 +149,9 @@ void Training::open_fallback(Here here, const Moment& now) {
   if (record::is_open(fallback_epoch_)) return;
   const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
   if (depth >= short_depth_ || innermost() != nullptr || taken(here.stack, Level::kEpoch)) return;
-  record::ScopeStart start;
-  start.name = names().epoch;
-  start.index = next_epoch_;
-  start.flags = record::kHasIndex;
-  start.start_ns = now.ns;
   fallback_parent_ = record::current_parent(here.stack);
-  fallback_epoch_ = open(here, start, now);
+  fallback_epoch_ =
+      open(here, {.name = names().epoch, .index = next_epoch_, .flags = record::kHasIndex}, now);
 }
 
 void Training::end_fallback(ThreadState& thread, const Moment& now) {
@@ -174,10 +170,7 @@ void Training::end_fallback(ThreadState& thread, const Moment& now) {
 
 void Training::open_look(Here here, const Moment& now) {
   if (record::is_open(look_) || taken(here.stack, Level::kValidation)) return;
-  record::ScopeStart start;
-  start.name = names().validation;
-  start.start_ns = now.ns;
-  look_ = open(here, start, now);
+  look_ = open(here, {.name = names().validation}, now);
   look_spans_ = 0;
 }
 

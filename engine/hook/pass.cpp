@@ -198,17 +198,12 @@ void Training::own(Here here, Pass& pass, bool evaluates, const Moment& now) {
   pass.role_ = Pass::Role::kOwner;
   pass.evaluates_ = evaluates;
   pass.first_check_ = pass.fetches_ + 1;
-  record::ScopeStart start;
-  start.name = evaluates ? names().validation : names().epoch;
-  if (!evaluates) {
-    start.index = next_epoch_;
-    start.flags = record::kHasIndex;
-  }
-  start.start_ns = now.ns;
+  Opening what{.name = names().validation};
+  if (!evaluates) what = {.name = names().epoch, .index = next_epoch_, .flags = record::kHasIndex};
   // From where the iterator was asked for (workers are started there), unless something else came
   // between.
-  if (pass.made_at_ == here.thread.lane->next_sequence) start.start_ns = pass.made_ns_;
-  pass.scope_ = open(here, start, now);
+  if (pass.made_at_ == here.thread.lane->next_sequence) what.since_ns = pass.made_ns_;
+  pass.scope_ = open(here, what, now);
   owners_.push_back(&pass);
 }
 
@@ -278,6 +273,7 @@ void Training::note_failure() {
 }
 
 void Training::forget(Pass& pass) {
+  plain_ = false;
   std::erase(known_, &pass);
   std::erase(owners_, &pass);
   if (last_ == &pass) last_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
+#include "engine/hook/plain.h"
 #include "engine/hook/training.h"
 
 namespace sonde::hook {
@@ -14,28 +15,38 @@ using record::ThreadState;
 
 ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept {
   const Moment now;
-  pause_optimizer(here.thread, now);
-  const bool part = announced_ > 0 || nested();
-  if (!part) {
-    begin_event(here);
-    pend_ = watch_ = false;
-    use_batches();
-    place_forward(here, forward, now);
-    pend_ = pend_ && stands_free(here.stack);
-    watch_ = watch_ && pend_;
-    if (!pend_ && record::is_open(look_)) ++look_spans_;
+  bool part = false;
+  const bool trains = forward.training || trains_in_eval_ || forward.owned == Owned::kNo;
+  if (!done_ && forward.gradients && trains && goes_on(here)) [[likely]] {
+    sure_ = evaluates_ = foreign_ = hinted_ = false;
+    module_ = forward.module;
+    owned_ = forward.owned == Owned::kYes;
+    place_plainly();
+  } else {
+    part = begin_other_forward(here, forward, now);
   }
-  record::ScopeStart start;
-  start.name = names().forward;
-  start.static_attrs = forward.attrs != 0 ? forward.attrs
-                       : forward.training ? names().train_mode
-                                          : names().eval_mode;
-  const ScopeHandle scope = open(here, start, now);
+  const std::uint32_t mode = forward.training ? names().train_mode : names().eval_mode;
+  const std::uint32_t attrs = forward.attrs != 0 ? forward.attrs : mode;
+  const ScopeHandle scope = open(here, {.name = names().forward, .attrs = attrs}, now);
   if (!part) {
     running_ = scope;
     end_event(here);
   }
   return scope;
+}
+
+// True: it is a part of something else.
+bool Training::begin_other_forward(Here here, const Forward& forward, const Moment& now) {
+  pause_optimizer(here.thread, now);
+  if (announced_ > 0 || nested()) return true;
+  begin_event(here);
+  pend_ = watch_ = false;
+  use_batches();
+  place_forward(here, forward, now);
+  pend_ = pend_ && stands_free(here.stack);
+  watch_ = watch_ && pend_;
+  if (!pend_ && record::is_open(look_)) ++look_spans_;
+  return false;
 }
 
 bool Training::end_forward(Here here, const ScopeHandle& scope, bool failed,
@@ -201,23 +212,31 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
 
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
-  pause_optimizer(here.thread, now);
-  const bool part = announced_ > 0 || nested();
-  if (!part) {
-    begin_event(here);
-    pend_ = watch_ = decide_ = false;
-    use_batches();
-    place_backward(here, now);
-    pend_ = pend_ && stands_free(here.stack);
+  bool part = false;
+  if (goes_on(here)) [[likely]] {
+    place_plainly();
+    prove_plainly();
+  } else {
+    part = begin_other_backward(here, now);
   }
-  record::ScopeStart start;
-  start.name = names().backward;
-  const ScopeHandle scope = open(here, start, now);
+  const ScopeHandle scope = open(here, {.name = names().backward}, now);
   if (!part) {
     running_ = scope;
     end_event(here);
   }
   return scope;
+}
+
+// True: it is a part of something else.
+bool Training::begin_other_backward(Here here, const Moment& now) {
+  pause_optimizer(here.thread, now);
+  if (announced_ > 0 || nested()) return true;
+  begin_event(here);
+  pend_ = watch_ = decide_ = false;
+  use_batches();
+  place_backward(here, now);
+  pend_ = pend_ && stands_free(here.stack);
+  return false;
 }
 
 void Training::place_backward(Here here, const Moment& now) {
@@ -354,7 +373,10 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
                                         std::uint32_t attrs) noexcept {
   static std::uint64_t serial = 0;
   const Moment now;
-  if (announced_ == 0 && !optimizing()) {
+  if (!has_closure && goes_on(here)) [[likely]] {
+    place_plainly();
+    prove_plainly();
+  } else if (announced_ == 0 && !optimizing()) {
     begin_event(here);
     place_optimizer(here, optimizer, has_closure, now);
   }
@@ -405,10 +427,7 @@ void Training::place_optimizer(Here here, const void* optimizer, bool closure, c
 }
 
 void Training::open_optimizer(Here here, const Moment& now) {
-  record::ScopeStart start;
-  start.name = names().optimizer_step;
-  start.static_attrs = optimizer_.attrs;
-  optimizer_.scope = open(here, start, now);
+  optimizer_.scope = open(here, {.name = names().optimizer_step, .attrs = optimizer_.attrs}, now);
 }
 
 // It runs its closure once more: that stands beside its spans.

@@ -101,6 +101,7 @@ void Training::drop_closed(bool by_program) noexcept {
       report_epoch(pass->scope_.sequence, next_epoch_++);
       cycle_.reset();
     }
+    plain_ = false;
     pass->role_ = Pass::Role::kMember;  // from now on it feeds whatever is there
     pass->orphan_ = by_program;
     if (pass->drained_) over.push_back(pass);
@@ -180,35 +181,50 @@ bool Training::owned(const Lane& stack, Level level) const noexcept {
   return false;
 }
 
-ScopeHandle Training::open(Here here, record::ScopeStart start, const Moment& now) {
-  if (const std::uint32_t event = now.event(); event != 0) {
-    start.aux = event;
-    start.flags |= record::kHasGpu;
-  }
-  if (start.start_ns == 0) start.start_ns = now.ns;
-  const ScopeHandle scope = record::open_scope(here.thread, here.stack, start);
+inline void Training::end_on_gpu(const ScopeHandle& scope, const Moment& now) noexcept {
+  OpenScope& slot = scope.stack->stack[scope.slot];
+  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
+    slot.aux |= std::uint64_t{now.event()} << 32;
+}
+
+ScopeHandle Training::open(Here here, const Opening& what, const Moment& now) {
+  const std::uint32_t event = now.event();
+  const std::uint8_t gpu = event != 0 ? record::kHasGpu : 0;
+  const ScopeHandle scope =
+      record::open_plain(here.thread, here.stack,
+                         {.name = what.name,
+                          .static_attrs = what.attrs,
+                          .index = what.index,
+                          .flags = static_cast<std::uint8_t>(what.flags | gpu),
+                          .aux = event,
+                          .start_ns = what.since_ns != 0 ? what.since_ns : now.ns});
   if (!scope) [[unlikely]]
-    probe::gpu_release(static_cast<std::uint32_t>(start.aux));
+    probe::gpu_release(event);
   return scope;
 }
 
 void Training::close(ThreadState& thread, ScopeHandle& scope, const Moment& now,
                      std::string_view error) {
-  if (record::is_open(scope)) {
-    OpenScope& slot = scope.stack->stack[scope.slot];
-    if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
-      slot.aux |= std::uint64_t{now.event()} << 32;
-    record::close_scope(thread, scope, {.replace_attrs = !error.empty(), .attrs = error}, now.ns);
+  if (scope && error.empty() && record::is_plain(thread, scope)) [[likely]] {
+    end_on_gpu(scope, now);
+    record::close_plain(thread, scope, record::ClosedBy::kSelf, now.ns,
+                        record::Certainty::kCertain);
+  } else if (record::is_open(scope)) {
+    close_other(thread, scope, now, error);
   }
   scope = {};
+}
+
+void Training::close_other(ThreadState& thread, const ScopeHandle& scope, const Moment& now,
+                           std::string_view error) {
+  end_on_gpu(scope, now);
+  record::close_scope(thread, scope, {.replace_attrs = !error.empty(), .attrs = error}, now.ns);
 }
 
 // What the program has opened inside goes on.
 void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Moment& now) {
   if (!record::is_open(scope) || record::is_innermost(scope)) return close(thread, scope, now);
-  OpenScope& slot = scope.stack->stack[scope.slot];
-  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
-    slot.aux |= std::uint64_t{now.event()} << 32;
+  end_on_gpu(scope, now);
   record::close_beneath(thread, scope, now.ns);
   scope = {};
 }
@@ -216,9 +232,7 @@ void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Momen
 // Ends it, and begins another one in its place, below what the program has opened inside.
 void Training::renew(ThreadState& thread, ScopeHandle& scope, std::int64_t index, const Moment& end,
                      const Moment& start) {
-  OpenScope& slot = scope.stack->stack[scope.slot];
-  if ((slot.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0)
-    slot.aux |= std::uint64_t{end.event()} << 32;
+  end_on_gpu(scope, end);
   scope = record::renew_beneath(
       thread, scope,
       {.index = index, .end_ns = end.ns, .start_ns = start.ns, .aux = start.event()});
@@ -268,6 +282,7 @@ bool Training::is_doubtful(std::uint64_t sequence) noexcept {
 
 void Training::begin_event(Here here) noexcept {
   const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
+  plain_ = false;
   if (depth > 0 && (here.stack.stack[depth - 1].flags.load(std::memory_order_relaxed) &
                     record::kSlotClosed) != 0) [[unlikely]]
     record::detail::pop_closed(here.stack);

@@ -84,7 +84,10 @@ class Training {
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.
-  void claim_steps(bool claim) noexcept { claims_ += claim ? 1 : -1; }
+  void claim_steps(bool claim) noexcept {
+    claims_ += claim ? 1 : -1;
+    plain_ = false;
+  }
 
   // -- a model --
   SONDE_HOT record::ScopeHandle begin_forward(Here here, const Forward& forward) noexcept;
@@ -176,9 +179,18 @@ class Training {
   bool of_this_session() const noexcept;
   // Is that level somebody else's?
   SONDE_HOT bool taken(const record::Lane& stack, Level level) const noexcept;
-  SONDE_HOT static record::ScopeHandle open(Here here, record::ScopeStart start, const Moment& now);
+  struct Opening {
+    std::uint32_t name = 0, attrs = 0;  // interned
+    std::int64_t index = 0;
+    std::uint8_t flags = 0;
+    std::uint64_t since_ns = 0;  // 0: now
+  };
+  SONDE_HOT static record::ScopeHandle open(Here here, const Opening& what, const Moment& now);
   SONDE_HOT static void close(record::ThreadState& thread, record::ScopeHandle& scope,
                               const Moment& now, std::string_view error = {});
+  SONDE_COLD static void close_other(record::ThreadState& thread, const record::ScopeHandle& scope,
+                                     const Moment& now, std::string_view error);
+  static void end_on_gpu(const record::ScopeHandle& scope, const Moment& now) noexcept;
   static void close_around(record::ThreadState& thread, record::ScopeHandle& scope,
                            const Moment& now);
   static void renew(record::ThreadState& thread, record::ScopeHandle& scope, std::int64_t index,
@@ -238,7 +250,8 @@ class Training {
   void take_step_back() noexcept;
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
   SONDE_HOT void rotate_step(Here here, const Moment& now);
-  SONDE_HOT void open_step(Here here, std::int64_t index, const Moment& now);
+  void open_step(Here here, std::int64_t index, const Moment& now);
+  SONDE_HOT void open_next_step(Here here, std::int64_t index, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
   SONDE_COLD void make_room_for_check(Here here, const Moment& now);
   SONDE_COLD void open_owed_step(Here here, const Moment& now);
@@ -286,9 +299,20 @@ class Training {
   SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
   SONDE_HOT void begin_event(Here here) noexcept;
   SONDE_COLD void look_around(Here here) noexcept;
+  void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
+  void note_fetch(Pass& pass) noexcept;
+  bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
+  bool begin_other_backward(Here here, const Moment& now);
   SONDE_HOT void end_event(Here here) noexcept;
   SONDE_HOT void end_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
                           const Moment& now);
+  // -- a step like the one before --
+  SONDE_COLD bool begins_plain(const Pass& pass) const noexcept;
+  bool goes_on(Here here) const noexcept;
+  void place_plainly() noexcept;
+  void prove_plainly() noexcept;
+  SONDE_HOT void begin_plain_fetch(Here here, Pass& pass, const Moment& now);
+
   // Is something of the hooks under way that the next one would be a part of?
   bool nested() const noexcept { return optimizing() || record::is_open(running_); }
 
@@ -318,6 +342,7 @@ class Training {
   Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
+  bool plain_ = false;               // the step is like the one before (plain.h)
   bool done_ = false;                // the step has had its optimizer step,
   bool earlier_done_ = false;        // and so had the one before
   bool fetched_ = false;             // nothing was done with what was fetched last

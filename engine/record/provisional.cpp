@@ -4,8 +4,8 @@ namespace sonde::record {
 
 SpanRecord* close_provisionally(ThreadState& thread, const ScopeHandle& handle,
                                 std::uint64_t now) noexcept {
-  if (detail::is_plain(thread, handle)) [[likely]]
-    return detail::close_plain(thread, handle, ClosedBy::kSelf, now, Certainty::kProvisional);
+  if (is_plain(thread, handle)) [[likely]]
+    return close_plain(thread, handle, ClosedBy::kSelf, now, Certainty::kProvisional);
   close_scope(thread, handle, {}, now);
   return nullptr;
 }

@@ -23,6 +23,16 @@ struct ScopeStart {
   std::string_view attrs = {};  // JSON members
 };
 
+// Likewise, of a scope whose name is interned and that has no text.
+struct PlainStart {
+  std::uint32_t name = 0, static_attrs = 0;
+  std::int64_t index = 0;
+  std::uint8_t flags = 0;
+  std::uint64_t aux = 0;
+  std::uint64_t start_ns = 0;  // never 0
+  static constexpr bool kept = false;
+};
+
 struct ScopeHandle {
   Lane* stack = nullptr;  // nullptr: not recorded
   std::uint64_t sequence = 0;
@@ -48,20 +58,23 @@ void pop_closed(Lane& stack) noexcept;
 ScopeHandle refuse_depth(Lane& stack) noexcept;
 }  // namespace detail
 
-// Hot. `stack` is the thread's own lane, or the lane of the task that it runs. The handle is empty
-// when the stack is full.
-inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart& start) noexcept {
+namespace detail {
+
+template <typename Start>
+[[gnu::always_inline]] inline ScopeHandle open(ThreadState& thread, Lane& stack,
+                                               const Start& start) noexcept {
+  constexpr bool has_text = requires { start.attrs; };
   std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
   if (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_relaxed) & kSlotClosed))
       [[unlikely]] {
-    detail::pop_closed(stack);
+    pop_closed(stack);
     depth = stack.depth.load(std::memory_order_relaxed);
   }
   if (depth == kMaxDepth) [[unlikely]]
-    return detail::refuse_depth(stack);
+    return refuse_depth(stack);
   OpenScope& scope = stack.stack[depth];
   scope.sequence = thread.lane->next_sequence++;
-  scope.parent = current_parent(stack);
+  scope.parent = depth > 0 ? stack.stack[depth - 1].sequence : parent_of_stack(stack);
   scope.index = start.index;
   scope.closing = 0;
   scope.aux = start.aux;
@@ -72,12 +85,26 @@ inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart
   scope.name_length = 0;
   scope.attrs_length = 0;
   scope.text_offset = static_cast<std::uint16_t>(stack.arena_used);
-  if (start.name == 0 || !start.attrs.empty()) [[unlikely]]
-    detail::keep_text(stack, scope, start);
+  if constexpr (has_text) {
+    if (start.name == 0 || !start.attrs.empty()) [[unlikely]]
+      keep_text(stack, scope, start);
+  }
   const ScopeHandle handle{&stack, scope.sequence, depth, thread.generation};
-  scope.start_ns = start.start_ns != 0 ? start.start_ns : base::monotonic_ns();
+  const bool clock = has_text && start.start_ns == 0;
+  scope.start_ns = clock ? base::monotonic_ns() : start.start_ns;
   stack.depth.store(depth + 1, std::memory_order_release);
   return handle;
+}
+
+}  // namespace detail
+
+// Hot. `stack` is the thread's own lane, or the lane of the task that it runs. The handle is empty
+// when the stack is full.
+inline ScopeHandle open_scope(ThreadState& thread, Lane& stack, const ScopeStart& start) noexcept {
+  return detail::open(thread, stack, start);
+}
+inline ScopeHandle open_plain(ThreadState& thread, Lane& stack, const PlainStart& start) noexcept {
+  return detail::open(thread, stack, start);
 }
 
 // Attributes to write instead of those given at the start.
@@ -97,8 +124,6 @@ std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
                                                    const ScopeEnd& end,
                                                    std::uint64_t end_ns) noexcept;
 
-namespace detail {
-
 // One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
 inline bool is_plain(const ThreadState& thread, const ScopeHandle& handle) noexcept {
   const Lane& stack = *handle.stack;
@@ -111,8 +136,10 @@ inline bool is_plain(const ThreadState& thread, const ScopeHandle& handle) noexc
 }
 
 // Writes the record of a plain scope and pops it. nullptr: no room, which is counted.
-inline SpanRecord* close_plain(ThreadState& thread, const ScopeHandle& handle, ClosedBy closed_by,
-                               std::uint64_t now, Certainty certainty) noexcept {
+[[gnu::always_inline]] inline SpanRecord* close_plain(ThreadState& thread,
+                                                      const ScopeHandle& handle, ClosedBy closed_by,
+                                                      std::uint64_t now,
+                                                      Certainty certainty) noexcept {
   Lane& stack = *handle.stack;
   OpenScope& scope = stack.stack[handle.slot];
   Lane& ring = *thread.lane;
@@ -143,15 +170,13 @@ inline SpanRecord* close_plain(ThreadState& thread, const ScopeHandle& handle, C
   return record;
 }
 
-}  // namespace detail
-
 // Hot. `now` is the monotonic clock. False when the scope was closed before (by its parent, by
 // shutdown) or belongs to a parent process.
 inline bool close_scope(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
                         std::uint64_t now) noexcept {
-  if (!detail::is_plain(thread, handle) || end.replace_attrs) [[unlikely]]
+  if (!is_plain(thread, handle) || end.replace_attrs) [[unlikely]]
     return close_scope_slow(thread, handle, end, now);
-  detail::close_plain(thread, handle, end.closed_by, now, Certainty::kCertain);
+  close_plain(thread, handle, end.closed_by, now, Certainty::kCertain);
   return true;
 }
 

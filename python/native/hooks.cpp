@@ -2,6 +2,8 @@
 // in engine/hook; the Python side (sonde/hooks) puts them in place and takes them away.
 #include "engine/hook/training.h"
 
+#include <dlfcn.h>
+
 #include <cstddef>
 
 #include "engine/hook/level.h"
@@ -31,6 +33,9 @@ struct Torch {
 } g_torch;
 
 PyObject* g_initialized_name = nullptr;  // interned
+
+// What torch.is_grad_enabled() calls, without the interpreter; nullptr: it is not known here.
+bool (*g_grad_mode)() = nullptr;
 
 bool current_stream(int device, void** stream) noexcept {
   const KeepError keep;
@@ -68,6 +73,23 @@ void note_memory_peak(std::uint32_t event) noexcept {
   next_ns = end + 1000 * (end - start);
 }
 
+bool ask_for_gradients() noexcept {
+  if (g_torch.is_grad_enabled == nullptr) return true;
+  const Ref result(PyObject_CallNoArgs(g_torch.is_grad_enabled));
+  if (!result) PyErr_Clear();
+  return result.get() != Py_False;
+}
+
+// c10::GradMode::is_enabled(). It is trusted where it says what torch says.
+void find_grad_mode() noexcept {
+  g_grad_mode = nullptr;
+  if (g_torch.is_grad_enabled == nullptr) return;
+  void* library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
+  void* found = library != nullptr ? ::dlsym(library, "_ZN3c108GradMode10is_enabledEv") : nullptr;
+  const auto grad_mode = reinterpret_cast<bool (*)()>(found);
+  if (grad_mode != nullptr && grad_mode() == ask_for_gradients()) g_grad_mode = grad_mode;
+}
+
 // -- life of the hooks --
 
 // know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats): each or None.
@@ -82,6 +104,7 @@ PyObject* know_torch(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_XDECREF(*targets[i]);
     *targets[i] = args[i] == Py_None ? nullptr : Py_NewRef(args[i]);
   }
+  find_grad_mode();
   Training::on_step_end(g_torch.memory_stats != nullptr ? note_memory_peak : nullptr);
   if (g_torch.cuda == nullptr) probe::gpu_stop();
   Py_RETURN_NONE;
@@ -133,10 +156,7 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 bool gradients_on() noexcept {
-  if (g_torch.is_grad_enabled == nullptr) return true;
-  const Ref result(PyObject_CallNoArgs(g_torch.is_grad_enabled));
-  if (!result) PyErr_Clear();
-  return result.get() != Py_False;
+  return g_grad_mode != nullptr ? g_grad_mode() : ask_for_gradients();
 }
 
 bool in_backward_thread() noexcept {

@@ -35,6 +35,13 @@ WeakObject& last_model(const record::Lane& stack) {
 }
 
 bool in_training_mode(PyObject* module) {
+  // Mostly a plain entry of the module's dict: faster than asking for an attribute.
+  PyObject** dict = _PyObject_GetDictPtr(module);
+  if (dict != nullptr && *dict != nullptr &&
+      _PyType_Lookup(Py_TYPE(module), g_training_name) == nullptr) [[likely]] {
+    const PyObject* flag = PyDict_GetItemWithError(*dict, g_training_name);
+    if (flag != nullptr) return flag != Py_False;
+  }
   const Ref flag(PyObject_GetAttr(module, g_training_name));
   if (!flag) PyErr_Clear();
   return !flag || flag.get() != Py_False;
