@@ -217,6 +217,7 @@ class Training {
   bool drop_peek(record::ThreadState& thread, Pass& pass);
   SONDE_COLD void turn_into_validation(Here here, Pass& pass);
   SONDE_COLD void turn_into_training(Here here, Pass& pass, const Moment& now);
+  void take_along(const Pass& pass, bool trained) noexcept;
   SONDE_COLD void turn_part_into_validation(Here here, Pass& pass);
   SONDE_COLD void leave_check(Here here, Pass& pass, std::size_t first, const Moment& now);
   bool can_promote(const Pass& pass) const noexcept;

@@ -73,13 +73,7 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   pass.no_hint_ = true;
   trains_in_eval_ = trains_in_eval_ || !pass.sure_;
   pass.evaluates_ = false;
-  for (Pass* companion : known_) {
-    if (companion->role_ != Pass::Role::kMember || !companion->evaluates_ ||
-        companion->first_at_ < pass.first_at_)
-      continue;
-    companion->evaluates_ = false;
-    companion->trains_ = companion->no_hint_ = true;
-  }
+  take_along(pass, true);
   if (!in_epoch(here.stack)) pass.nested_ = false;
   if (!pass.nested_) {
     record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
@@ -98,6 +92,17 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   if (step_open()) leaves_.move(0, step_.sequence);
   promote(here, pass);
   pass.trains_ = true;
+}
+
+// So are those that fetch beside it, as in zip.
+void Training::take_along(const Pass& pass, bool trained) noexcept {
+  for (Pass* companion : known_) {
+    if (companion->role_ != Pass::Role::kMember || !companion->evaluates_ ||
+        companion->first_at_ < pass.first_at_)
+      continue;
+    companion->evaluates_ = false;
+    companion->trains_ = companion->no_hint_ = trained;
+  }
 }
 
 // It is over: what runs from this leaf on is training on something else.
@@ -131,6 +136,7 @@ void Training::keep_for_training(Here here, Pass& pass) {
     return;
   }
   pass.evaluates_ = false;
+  take_along(pass, false);
   owed_ = &pass;
 }
 
