@@ -297,17 +297,23 @@ bool Training::is_epoch(const Pass& pass) noexcept {
   return !is_look(pass) && !pass.nested_ && (pass.trains_ || !pass.evaluates_);
 }
 
+// It has fed another's epoch, and is over. If that one has fetched nothing in the meantime, so may
+// the epoch be.
+void Training::note_fed(const Pass& pass) noexcept {
+  for (const Pass* outer : owners_) {
+    if (outer->scope_.sequence != pass.outer_scope_ || outer->fetches_ != pass.outer_fetches_)
+      continue;
+    fed_by_ = pass.source_;
+    fed_scope_ = pass.outer_scope_;
+    fed_fetches_ = pass.outer_fetches_;
+  }
+}
+
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   if (pass.role_ == Pass::Role::kOwner || step_pass_ == &pass) settle();
   remember(pass);
   if (Pass* check = checking(); check != nullptr && check != &pass) check->had_member_ = true;
-  if (const Pass* outer = innermost();
-      outer != nullptr && outer != &pass && pass.role_ == Pass::Role::kMember && pass.trains_ &&
-      pass.outer_scope_ == outer->scope_.sequence && pass.outer_fetches_ == outer->fetches_) {
-    fed_by_ = pass.source_;
-    fed_scope_ = outer->scope_.sequence;
-    fed_fetches_ = outer->fetches_;
-  }
+  if (pass.role_ == Pass::Role::kMember && pass.trains_) note_fed(pass);
   if (pass.role_ != Pass::Role::kOwner || !pass.scope_) {
     end_own_step(thread, pass, now);
     return forget(pass);

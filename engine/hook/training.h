@@ -212,6 +212,7 @@ class Training {
   void pause_checks(Here here, const Moment& now);
   SONDE_COLD void keep_for_training(Here here, Pass& pass);
   SONDE_COLD void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
+  void note_fed(const Pass& pass) noexcept;
   static void leave(record::ThreadState& thread, Pass& pass) noexcept;
   void forget(Pass& pass);
   bool drop_peek(record::ThreadState& thread, Pass& pass);
