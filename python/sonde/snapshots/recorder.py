@@ -260,9 +260,11 @@ class Recorder:
         if not parameters_of(optimizer) or not (is_torchs or self.models.told(stack) is None):
             return
         epoch = self._epoch(sequence, index)
-        stepped = [other for other in _core.seen_optimizers() if id(other) in epoch.optimizers]
         epoch.optimizers.add(id(optimizer))
-        sources = self._sources(epoch, stack, [*stepped, optimizer])
+        stepped = [each for each in _core.seen_optimizers() if id(each) in epoch.optimizers]
+        if not any(each is optimizer for each in stepped):
+            stepped.append(optimizer)
+        sources = self._sources(epoch, stack, stepped)
         self._farewells.expect(optimizer, sources, sequence)
         if not sources or _graph_is_captured() or is_skipped(optimizer):
             return
