@@ -11,7 +11,7 @@ from _weakref import ref
 
 from sonde import _core
 from sonde.snapshots.models import tensors_of, unwrapped
-from sonde.snapshots.optimizers import parameters_of
+from sonde.snapshots.optimizers import owned_count, parameters_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,18 +35,33 @@ class ByHand:
         self.model = ref(model, lambda _: on_gone(self))
 
 
+class Expected:
+    """An optimizer that will tell, and what it owns by name."""
+
+    __slots__ = ("like", "names", "sequence")
+
+    def __init__(self, sequence: int, names: dict[int, str], like: object) -> None:
+        self.sequence = sequence  # of the epoch it has stepped in last
+        self.names = names  # by id(): what it owns lives as long as itself
+        self.like = like  # while that stays the same, so do the names
+
+
 class Farewells:
     __slots__ = ("_by_hand", "_expected")
 
     def __init__(self) -> None:
-        # By id() of the optimizer: the epoch it has stepped in last, and the names of what it owns,
-        # by id() too, for what it owns lives as long as itself.
-        self._expected: dict[int, tuple[int, dict[int, str]]] = {}
+        self._expected: dict[int, Expected] = {}  # by id() of the optimizer
         self._by_hand: list[ByHand] = []
 
     def expect(self, optimizer: Any, sources: list[tuple[str, Any]], sequence: int) -> None:
         """This optimizer steps in that epoch."""
         if not _core.expect_farewell(optimizer):
+            return
+        modules = [(prefix, id(source)) for prefix, source in sources if type(source) is not list]
+        like = _core.seen_version(), owned_count(optimizer), modules
+        known = self._expected.get(id(optimizer))
+        if known is not None and known.like == like and len(modules) == len(sources):
+            known.sequence = sequence
             return
         owned = {id(parameter) for parameter in parameters_of(optimizer)}
         names = {
@@ -55,17 +70,19 @@ class Farewells:
             for name, address in _core.parameter_ids(source)
             if address in owned
         }
-        self._expected[id(optimizer)] = sequence, names
+        self._expected[id(optimizer)] = Expected(sequence, names, like)
 
     def of(self, optimizer: int, groups: Any) -> tuple[int, Pairs]:
         """The epoch an optimizer has stepped in last (0: none), and what it owned. Once."""
-        sequence, names = self._expected.pop(optimizer, (0, {}))
+        expected = self._expected.pop(optimizer, None)
+        if expected is None:
+            return 0, []
         found: dict[str, Any] = {}
         for group in groups:
             for tensor in group["params"]:
-                if (name := names.get(id(tensor))) is not None:
+                if (name := expected.names.get(id(tensor))) is not None:
                     found[name] = tensor
-        return sequence, list(found.items())
+        return expected.sequence, list(found.items())
 
     def expect_model(self, model: Any, on_gone: Callable[[ByHand], None]) -> None:
         """This one has had its first gradients, from whomever."""

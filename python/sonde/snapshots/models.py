@@ -6,6 +6,7 @@ there are none of either, those are taken that are trained (``trained.py``).
 
 from __future__ import annotations
 
+import sys
 from _weakref import ref
 
 from sonde import _core
@@ -99,6 +100,8 @@ class Models:
 
         A single one has its names as they are. None: there are none of either.
         """
+        if not (self._watched or self._led or self._ended):
+            return None
         entries = list(self._watched)
         led = self._led.get(stack, [])[-1:] or self._ended.get(stack, [])
         for entry in led:
@@ -130,11 +133,9 @@ class Models:
         return any(model is other() for other in self._left_out)
 
     def _prefixed(self, found: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        return [
-            (f"{name}." if self.several else "", model)
-            for name, model in found
-            if not self.is_left_out(model)
-        ]
+        if self._left_out:
+            found = [(name, model) for name, model in found if not self.is_left_out(model)]
+        return [(f"{name}." if self.several else "", model) for name, model in found]
 
     def _entry(self, model: Any) -> Entry:
         for entry in self._found:
@@ -209,6 +210,8 @@ def tensors_of(model: Any) -> Any:
 
 
 def _is_keras(model: Any) -> bool:
+    if "keras" not in sys.modules and "tf_keras" not in sys.modules:
+        return False
     return any(base.__module__.startswith(("keras.", "tf_keras.")) for base in type(model).__mro__)
 
 

@@ -10,7 +10,7 @@ from sonde.snapshots import why
 from sonde.snapshots.epoch import Epoch, Gone, Taken
 from sonde.snapshots.farewell import Farewells
 from sonde.snapshots.models import Models, has_offloaded, refer, tensors_of, unwrapped
-from sonde.snapshots.optimizers import is_skipped, owned_count, parameters_of, pieces
+from sonde.snapshots.optimizers import is_skipped, owned_count, pieces
 from sonde.snapshots.parents import Parents
 from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
@@ -257,7 +257,7 @@ class Recorder:
     ) -> None:
         # A trainer of Keras keeps the gradients to the end of the epoch.
         is_torchs = hasattr(optimizer, "param_groups")
-        if not parameters_of(optimizer) or not (is_torchs or self.models.told(stack) is None):
+        if not owned_count(optimizer) or not (is_torchs or self.models.told(stack) is None):
             return
         epoch = self._epoch(sequence, index)
         epoch.optimizers.add(id(optimizer))
@@ -273,9 +273,9 @@ class Recorder:
         epoch.taken = [each for each in epoch.taken if each.optimizer != id(optimizer)]
         for parameters in pieces(optimizer):
             captured = self._capture(sources, gradients=True, parameters=parameters, whole=whole)
-            names = set(captured.names)
-            shared = [each for each in epoch.taken if not names.isdisjoint(each.names)]
-            if any(not each.names <= names for each in shared):
+            taken = Taken(id(optimizer), number, captured, last)
+            shared = [each for each in epoch.taken if not taken.names.isdisjoint(each.names)]
+            if any(not each.names <= taken.names for each in shared):
                 # The other optimizer was captured before this one had ever stepped, so not in
                 # pieces. Once, what it has stays.
                 captured = self._capture(
@@ -285,10 +285,11 @@ class Recorder:
                     skip=set().union(*(each.names for each in shared)),
                     whole=whole,
                 )
-            else:
+                taken = Taken(id(optimizer), number, captured, last)
+            elif shared:
                 epoch.taken = [each for each in epoch.taken if each not in shared]
-            if captured.names:
-                epoch.taken.append(Taken(id(optimizer), number, captured, last))
+            if taken.names:
+                epoch.taken.append(taken)
 
     def _capture_gone(self, sequence: int, pairs: Pairs) -> None:
         """What an optimizer or a model had that has just died, for the epoch that is open."""
