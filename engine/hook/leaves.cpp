@@ -109,7 +109,7 @@ std::size_t Leaves::first_used(bool sure) const noexcept {
   bool trains = false;  // from there on, as far as can be told
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const Leaf& leaf = leaves_[i];
-    if (leaf.watched && leaf.used) return first;
+    if ((leaf.watched && leaf.used) || leaf.kind == Leaf::Kind::kBackward) return first;
     if (was_passed_over(i) || (sure && leaf.sure && !trains)) {
       first = i + 1;
       trains = false;

@@ -159,7 +159,7 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
     if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
     // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
     if (begins_anew(outer, next)) return outer.used_ && (outer.on_last() || !done_);
-    return outer.on_last() && done_;
+    return outer.on_last() && done_ && owed_ != &outer;
   }
   const bool fed = fed_scope_ == outer.scope_.sequence && fed_fetches_ == outer.fetches_ &&
                    (fed_by_ == next.source_ || outer.fetches_ == 1);
