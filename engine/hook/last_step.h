@@ -44,7 +44,7 @@ class LastStep {
   static constexpr std::uint32_t kMostPerBatch = 4;
   // Measuring takes at most this part of the time, all optimizers together; but for the first step
   // of an epoch, which is always measured. Of optimizers that come and go in it, this many.
-  static constexpr std::uint64_t kPart = 500;
+  static constexpr std::uint64_t kPart = 1000;
   static constexpr std::uint64_t kMostNew = 64;
 
   struct Place {

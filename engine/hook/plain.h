@@ -12,10 +12,11 @@ namespace sonde::hook {
 // none of those is under way.
 inline bool Training::goes_on(Here here) const noexcept {
   const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
-  return plain_ && !running_ && !optimizing() && depth == expected_depth_ &&
-         here.thread.lane->next_sequence == expected_ &&
-         (here.stack.stack[depth - 1].flags.load(std::memory_order_relaxed) &
-          record::kSlotClosed) == 0;
+  if (!plain_ || depth != expected_depth_) return false;
+  const record::OpenScope& top = here.stack.stack[depth - 1];
+  const std::uint64_t other = (here.thread.lane->next_sequence ^ expected_) | optimizer_.serial |
+                              (top.flags.load(std::memory_order_relaxed) & record::kSlotClosed);
+  return other == 0 && !running_;
 }
 
 // What runs now belongs to the step.

@@ -205,18 +205,20 @@ ScopeHandle Training::open(Here here, const Opening& what, const Moment& now) {
 
 void Training::close(ThreadState& thread, ScopeHandle& scope, const Moment& now,
                      std::string_view error) {
-  if (scope && error.empty() && record::is_plain(thread, scope)) [[likely]] {
+  if (!scope) return;
+  if (!error.empty() || !record::is_plain(thread, scope)) [[unlikely]] {
+    close_other(thread, scope, now, error);
+  } else {
     end_on_gpu(scope, now);
     record::close_plain(thread, scope, record::ClosedBy::kSelf, now.ns,
                         record::Certainty::kCertain);
-  } else if (record::is_open(scope)) {
-    close_other(thread, scope, now, error);
   }
   scope = {};
 }
 
 void Training::close_other(ThreadState& thread, const ScopeHandle& scope, const Moment& now,
                            std::string_view error) {
+  if (!record::is_open(scope)) return;
   end_on_gpu(scope, now);
   record::close_scope(thread, scope, {.replace_attrs = !error.empty(), .attrs = error}, now.ns);
 }

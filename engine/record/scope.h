@@ -124,15 +124,18 @@ std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
                                                    const ScopeEnd& end,
                                                    std::uint64_t end_ns) noexcept;
 
-// One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere.
+// One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere. The
+// answer is nearly always the same, so what it depends on is taken together.
 inline bool is_plain(const ThreadState& thread, const ScopeHandle& handle) noexcept {
   const Lane& stack = *handle.stack;
   const OpenScope& scope = stack.stack[handle.slot];
-  return handle.generation == thread.generation &&
-         stack.depth.load(std::memory_order_relaxed) == handle.slot + 1 &&
-         scope.sequence == handle.sequence && (scope.name_length | scope.attrs_length) == 0 &&
-         scope.name != 0 && (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) == 0 &&
-         stack.thread_id == thread.lane->thread_id;
+  const std::uint64_t other = (handle.generation ^ thread.generation) |
+                              (stack.depth.load(std::memory_order_relaxed) ^ (handle.slot + 1)) |
+                              (scope.sequence ^ handle.sequence) | scope.name_length |
+                              scope.attrs_length |
+                              (scope.flags.load(std::memory_order_relaxed) & kSlotClosed) |
+                              (stack.thread_id ^ thread.lane->thread_id);
+  return other == 0 && scope.name != 0;
 }
 
 // Writes the record of a plain scope and pops it. nullptr: no room, which is counted.

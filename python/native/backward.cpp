@@ -24,6 +24,13 @@ struct TimedFunction {
   PyObject* dict;
 };
 
+SONDE_COLD void end_with_error(const record::ScopeHandle& scope) {
+  if (!scope) return;
+  const std::string error = exception_members();
+  with_training(
+      [&](Training& training, Here here) { training.end_backward(here, scope, true, error); });
+}
+
 SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
                                   PyObject* keys) {
   PyObject* original = reinterpret_cast<TimedFunction*>(self)->original;
@@ -34,11 +41,11 @@ SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::si
   t_in_backward = true;
   PyObject* result = PyObject_Vectorcall(original, args, flagged, keys);
   t_in_backward = false;
-  if (scope) {
-    const std::string error = result == nullptr ? exception_members() : std::string();
-    with_training([&](Training& training, Here here) {
-      training.end_backward(here, scope, result == nullptr, error);
-    });
+  if (result == nullptr) [[unlikely]] {
+    end_with_error(scope);
+  } else if (scope) {
+    with_training(
+        [&](Training& training, Here here) { training.end_backward(here, scope, false); });
   }
   note_backward();
   return result;

@@ -58,6 +58,16 @@ bool lies_on_gpu(PyObject* item) {
   return is_cuda(item);
 }
 
+SONDE_COLD PyObject* end_without_item(Pass& pass) {
+  const bool ended = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration);
+  const std::string error = ended ? std::string() : exception_members();
+  with_training([&](Training& training, Here here) {
+    training.end_fetch(here, pass, ended ? hook::Fetched::kEnd : hook::Fetched::kError, false,
+                       error);
+  });
+  return nullptr;
+}
+
 SONDE_HOT PyObject* iterator_next(PyObject* object) {
   LoaderIterator* self = as_iterator(object);
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
@@ -70,14 +80,10 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
     training.begin_fetch(here, *self->pass, hint);
   });
   PyObject* item = next(self->base);
-  const hook::Fetched outcome =
-      item != nullptr ? hook::Fetched::kItem
-      : PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration)
-          ? hook::Fetched::kEnd
-          : hook::Fetched::kError;
-  const std::string error = outcome == hook::Fetched::kError ? exception_members() : std::string();
+  if (item == nullptr) [[unlikely]]
+    return end_without_item(*self->pass);
   with_training([&](Training& training, Here here) {
-    training.end_fetch(here, *self->pass, outcome, item != nullptr && lies_on_gpu(item), error);
+    training.end_fetch(here, *self->pass, hook::Fetched::kItem, lies_on_gpu(item));
   });
   return item;
 }

@@ -86,6 +86,13 @@ void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
   if (snapshots_wanted()) note_model(module, trains);
 }
 
+SONDE_COLD PyObject* end_without_result(const record::ScopeHandle& scope) {
+  const bool failed = !stops_recomputation();
+  const std::string error = failed ? exception_members() : std::string();
+  with_training([&](Training& now, Here there) { now.end_forward(there, scope, failed, error); });
+  return nullptr;
+}
+
 SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
                                    PyObject* const* args, std::size_t flagged, PyObject* keys) {
   PyObject* module = args[0];
@@ -113,10 +120,10 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   t_forward_depth = 1;
   PyObject* result = original(function, args, flagged, keys);
   t_forward_depth = 0;
-  const bool failed = result == nullptr && !stops_recomputation();
-  const std::string error = failed ? exception_members() : std::string();
+  if (result == nullptr) [[unlikely]]
+    return end_without_result(scope);
   with_training([&](Training& now, Here there) {
-    if (now.end_forward(there, scope, failed, error) && result != nullptr) [[unlikely]]
+    if (now.end_forward(there, scope, false)) [[unlikely]]
       watch_graph(now, scope.sequence, result);
   });
   return result;

@@ -44,12 +44,19 @@ SONDE_HOT GuardedStep release(PyObject* keywords) {
   return {};
 }
 
+SONDE_COLD void end_with_error(const GuardedStep& step) {
+  const std::string error = exception_members();
+  with_training([&](Training& training, Here here) {
+    training.end_optimizer(here, step.serial, false, error);
+  });
+}
+
 SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
   if (step.serial == 0) return;
-  const std::string error = completed ? std::string() : exception_members();
-  with_training([&](Training& training, Here here) {
-    training.end_optimizer(here, step.serial, completed, error);
-  });
+  if (!completed) [[unlikely]]
+    return end_with_error(step);
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, true); });
 }
 
 // Interned attributes for optimizers of this class. Types are few and live long: they are kept.
