@@ -13,7 +13,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  if (done_ && step_pass_ == &pass && goes_on(here) && leaves_.empty() &&
+  if (done_ && hint == Hint::kNone && step_pass_ == &pass && goes_on(here) && leaves_.empty() &&
       record::is_open(pass.scope_)) [[likely]] {
     begin_plain_fetch(here, pass, now);
   } else {
@@ -98,6 +98,7 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
     case Fetched::kError:
       close(here.thread, pass.load_, now, error);
       pass.failed_ = true;
+      plain_ = false;
       break;
   }
   end_event(here);
@@ -117,6 +118,7 @@ bool Training::begins_plain(const Pass& pass) const noexcept {
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
+  plain_ = false;
   const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
   const bool gone = nothing && cancel(pass.load_);
   if (!gone) close(here.thread, pass.load_, now);

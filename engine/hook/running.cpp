@@ -213,7 +213,7 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
   bool part = false;
-  if (goes_on(here)) [[likely]] {
+  if (!done_ && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else {
@@ -260,7 +260,8 @@ void Training::place_backward(Here here, const Moment& now) {
     prove();
     settle();
   } else if (step_open() && pass != nullptr) {
-    pend_ = !leaves_.empty() && leaves_.has(Leaf::Kind::kForward) && pass->drained_;
+    // It may be on the next of the batches that are left.
+    pend_ = pass->drained_ && (cycle_.full() || leaves_.has(Leaf::Kind::kForward));
     if (!pend_) settle();
     prove();
   } else if (step_open()) {
@@ -373,7 +374,7 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
                                         std::uint32_t attrs) noexcept {
   static std::uint64_t serial = 0;
   const Moment now;
-  if (!has_closure && goes_on(here)) [[likely]] {
+  if (!done_ && !has_closure && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else if (announced_ == 0 && !optimizing()) {

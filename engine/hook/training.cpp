@@ -15,7 +15,7 @@ using record::ThreadState;
 
 namespace {
 
-std::uint32_t g_steps_per_epoch = 1000;
+std::uint32_t g_steps_per_epoch = Training::kStepsPerEpoch;
 Training::StepEnd g_step_end = nullptr;
 Training::EpochEnd g_epoch_end = nullptr;
 // By number of lane; made when a stack is first heard of, kept for ever.
@@ -62,7 +62,11 @@ bool Training::of_this_session() const noexcept { return session_ == g_session; 
 void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
   ++g_session;
   g_taken = g_skipped = 0;
-  g_steps_per_epoch = std::max<std::uint32_t>(1, steps_per_epoch);
+  set_steps_per_epoch(steps_per_epoch);
+}
+
+void Training::set_steps_per_epoch(std::uint32_t steps) noexcept {
+  g_steps_per_epoch = std::max<std::uint32_t>(1, steps);
 }
 
 void Training::on_step_end(StepEnd callback) noexcept { g_step_end = callback; }

@@ -65,7 +65,9 @@ class Training {
                             std::int64_t index) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;
   // A session begins: everything counts from zero.
-  static void begin_session(std::uint32_t steps_per_epoch) noexcept;
+  static constexpr std::uint32_t kStepsPerEpoch = 1000;  // without a loader
+  static void begin_session(std::uint32_t steps_per_epoch = kStepsPerEpoch) noexcept;
+  static void set_steps_per_epoch(std::uint32_t steps) noexcept;
   // Writes what waits to be understood, on every stack: the session is read or ends.
   static void settle_all(record::ThreadState& thread) noexcept;
 

@@ -291,7 +291,11 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   // ends has its own, whatever the gate says.
   if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
-    for (std::uint32_t at = depth; at-- > slot;) note_if_kept(stack.stack[at], now);
+    for (std::uint32_t at = depth; at-- > slot;) {
+      const OpenScope& scope = stack.stack[at];
+      if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) == 0)
+        note_if_kept(scope, now);
+    }
     return pop_to(stack, slot);
   }
   ThreadState& thread = detail::t_state;

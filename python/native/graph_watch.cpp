@@ -43,15 +43,14 @@ PyTypeObject g_watch_type = [] {
 bool attach(PyObject* part, PyObject* callback, int& budget) {
   if (--budget < 0) return false;
   if (PyDict_Check(part)) {
-    PyObject *key, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(part, &at, &key, &value);) {
-      if (attach(value, callback, budget)) return true;
-    }
-    return false;
+    const Ref values(PyDict_Values(part));  // asking may run code of the program's, and change it
+    if (!values) return PyErr_Clear(), false;
+    return attach(values.get(), callback, budget);
   }
   if (PyTuple_Check(part) || PyList_Check(part)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(part); ++i) {
-      if (attach(PySequence_Fast_GET_ITEM(part, i), callback, budget)) return true;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(part) && budget > 0; ++i) {
+      const Ref item(Py_NewRef(PySequence_Fast_GET_ITEM(part, i)));
+      if (attach(item.get(), callback, budget)) return true;
     }
     return false;
   }

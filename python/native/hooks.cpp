@@ -84,7 +84,7 @@ bool ask_for_gradients() noexcept {
 void find_grad_mode() noexcept {
   g_grad_mode = nullptr;
   if (g_torch.is_grad_enabled == nullptr) return;
-  void* library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
+  static void* const library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
   void* found = library != nullptr ? ::dlsym(library, "_ZN3c108GradMode10is_enabledEv") : nullptr;
   const auto grad_mode = reinterpret_cast<bool (*)()>(found);
   if (grad_mode != nullptr && grad_mode() == ask_for_gradients()) g_grad_mode = grad_mode;
@@ -110,10 +110,10 @@ PyObject* know_torch(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyObject* begin_training(PyObject*, PyObject* steps_per_epoch) {
-  const unsigned long steps = PyLong_AsUnsignedLong(steps_per_epoch);
+PyObject* set_epoch_steps(PyObject*, PyObject* number) {
+  const unsigned long steps = PyLong_AsUnsignedLong(number);
   if (steps == static_cast<unsigned long>(-1) && PyErr_Occurred() != nullptr) return nullptr;
-  Training::begin_session(static_cast<std::uint32_t>(steps));
+  Training::set_steps_per_epoch(static_cast<std::uint32_t>(steps));
   Py_RETURN_NONE;
 }
 
@@ -140,8 +140,8 @@ PyMethodDef g_functions[] = {
     {"know_torch", as_method(know_torch), METH_FASTCALL,
      "know_torch(is_grad_enabled, graph_task, cuda, raw_stream, device, memory_stats)\n--\n\nWhat "
      "the hooks ask of torch; each may be None."},
-    {"begin_training", begin_training, METH_O,
-     "begin_training(steps_per_epoch)\n--\n\nEpochs and steps are counted from zero."},
+    {"set_epoch_steps", set_epoch_steps, METH_O,
+     "set_epoch_steps(number)\n--\n\nHow many steps make an epoch where there is no loader."},
     {"finish_hooks", finish_hooks, METH_NOARGS,
      "finish_hooks()\n--\n\nWhat the hooks have opened ends here, on every thread."},
     {"steps_taken", steps_taken, METH_NOARGS,

@@ -75,8 +75,9 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   look_for_gpu();
   with_training([&](Training& training, Here here) {
     const Pass& pass = *self->pass;
-    const hook::Hint hint =
-        pass.trains() ? hook::Hint::kNone : evaluation_hint(here.stack, pass.fresh());
+    const hook::Hint hint = pass.trains() && gradients_on()
+                                ? hook::Hint::kNone
+                                : evaluation_hint(here.stack, pass.fresh());
     training.begin_fetch(here, *self->pass, hint);
   });
   PyObject* item = next(self->base);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/log.h"
+#include "engine/hook/training.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
@@ -162,6 +163,7 @@ void start(std::optional<std::string> output_dir, bool spool, double flush_inter
   options.on_termination = [] {
     if (!interpreter_is_ending()) end_epochs_before_death();
   };
+  hook::Training::begin_session();
   session::Engine::instance().start(std::move(options));
 }
 

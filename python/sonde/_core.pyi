@@ -363,8 +363,8 @@ def know_torch(
 ) -> None:
     """What the hooks ask of torch; each may be None."""
 
-def begin_training(steps_per_epoch: int) -> None:
-    """Epochs and steps are counted from zero."""
+def set_epoch_steps(number: int) -> None:
+    """How many steps make an epoch where there is no loader."""
 
 def gpu_events_made() -> int:
     """How many CUDA events the pool has had to create."""

@@ -112,7 +112,8 @@ def trace_summary(format: str, name: str | None, last: int | None) -> Any:
     if pandas is None:
         return tree
     frame = pandas.DataFrame(list(summary_rows(tree)), columns=SUMMARY_COLUMNS)
-    return frame.astype({"gpu_ns": "float64"})  # None becomes NaN, as in the spans' own column
+    # None becomes NaN, also where there is nothing else, as in the spans' own columns.
+    return frame.astype(dict.fromkeys(NULLABLE_COLUMNS, "float64"))
 
 
 SUMMARY_COLUMNS = [
@@ -133,6 +134,17 @@ SUMMARY_COLUMNS = [
     "max_ns",
     "gpu_ns",
     "timing",
+    "share_of_parent",
+]
+
+
+NULLABLE_COLUMNS = [
+    "mean_ns",
+    "p50_ns",
+    "p95_ns",
+    "min_ns",
+    "max_ns",
+    "gpu_ns",
     "share_of_parent",
 ]
 

@@ -188,6 +188,16 @@ def the_end_of_a_session():
 
 
 @run
+def torch_comes_in_the_middle():
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for i in range(6):
+        if i == 3:
+            import torch  # noqa: F401
+        params, _ = step(params, X)
+    return sketch()
+
+
+@run
 def session_that_ends_inside_a_step():
     def leave(x):
         ci.shutdown()

@@ -53,6 +53,12 @@ def test_inside_ci_epochs_and_batches_there_are_no_second_ones(runs):
     assert runs["in_loops_of_ours"] == f"{first} {second}"
 
 
+def test_another_framework_that_is_imported_in_a_loop_starts_no_other_count(runs):
+    steps = " ".join(f"step[{i}](compiled_step)" for i in range(4))
+    assert steps in runs["torch_comes_in_the_middle"]
+    assert runs["torch_comes_in_the_middle"].count("epoch") == 1
+
+
 def test_step_that_raises(runs):
     assert runs["step_that_raises"] == {"raised": True, "ends": [True] * 3, "then": 4}
 

@@ -18,8 +18,6 @@ from functools import update_wrapper
 from weakref import WeakKeyDictionary, ref
 
 from sonde import _core
-from sonde.hooks.own_loops import DEFAULT_EPOCH_STEPS
-from sonde.hooks.watcher import is_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ MOST_LEAVES = 256  # of a result that are remembered
 
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
-    # torch's and TensorFlow's hooks count from zero themselves, and may have begun to.
-    if not is_imported("torch") and not is_imported("tensorflow"):
-        _core.begin_training(DEFAULT_EPOCH_STEPS)
     state = _States(jax.tree_util.tree_leaves)
     _core.begin_jitted(state.is_fed, state.note)
     patches.on_undo(_core.unwatch_jitted)

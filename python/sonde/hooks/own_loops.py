@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-DEFAULT_EPOCH_STEPS = 1000
-
 
 class TorchOptimizers:
     """On the torch backend ``Optimizer.apply`` is what torch's own optimizers are elsewhere.

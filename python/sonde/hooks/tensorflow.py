@@ -32,8 +32,7 @@ from threading import local
 from weakref import ref
 
 from sonde import _core, facts, log, snapshots
-from sonde.hooks.own_loops import DEFAULT_EPOCH_STEPS, Tapes, TorchOptimizers, hook_building
-from sonde.hooks.watcher import is_imported
+from sonde.hooks.own_loops import Tapes, TorchOptimizers, hook_building
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +63,6 @@ def install(framework: ModuleType, patches: Patches, hook: Hook) -> None:
 
 def _install_tapes(tensorflow: ModuleType, patches: Patches) -> None:
     global _tapes
-    # torch's hook counts from zero itself, and may have begun to.
-    if not is_imported("torch"):
-        _core.begin_training(DEFAULT_EPOCH_STEPS)
     _tapes = Tapes(tensorflow, patches)
     patches.on_undo(_forget)
     _tapes.install()

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
     from sonde.hooks.patches import Patches
 
-DEFAULT_EPOCH_STEPS = 1000
 # Each wraps a DataLoader, and is one only by what it says of its class.
 ACCELERATE_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
 
@@ -37,8 +36,9 @@ _explained = False
 
 
 def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
-    steps = hook.option("epoch_steps", DEFAULT_EPOCH_STEPS)
-    _core.begin_training(steps if isinstance(steps, int) and steps > 0 else DEFAULT_EPOCH_STEPS)
+    steps = hook.option("epoch_steps", None)
+    if isinstance(steps, int) and steps > 0:
+        _core.set_epoch_steps(steps)
     internals = torch._C
     gpu: list[object] = [None] * 4
     if torch.version.cuda is not None:
