@@ -54,9 +54,15 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   // A trainer's closure may fetch for itself; otherwise nobody fetches inside an optimizer.
   if (!optimizer_.apart) close_stale_optimizers(here.thread, now);
   if (pass.training_ != nullptr && pass.training_ != this) leave(here.thread, pass);
-  if (announced_ == 0) conclude(here, now, &pass);
-  const bool checks = pass.training_ == nullptr ? begin_pass(here, pass, hint, now)
-                                                : resume_pass(here, pass, hint, now);
+  // A pass begins where its iterator was asked for (workers are started there), unless something
+  // else came between; what was before it ends there.
+  const bool begins = pass.training_ == nullptr;
+  const bool direct = begins && pass.made_at_ == here.thread.lane->next_sequence &&
+                      pass.made_depth_ == here.stack.depth.load(std::memory_order_relaxed);
+  const Moment start = direct ? now.since(pass.made_ns_) : Moment(now);
+  if (announced_ == 0) conclude(here, start, &pass);
+  const bool checks =
+      begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
   peeked_ = nullptr;
   note_fetch(pass);
   const std::uint64_t before = step_.sequence;

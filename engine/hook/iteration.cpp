@@ -33,11 +33,12 @@ void Training::place_without_loader(Here here, const Forward& forward, const Mom
     pend_ = true;
     watch_ = forward.gradients && (evaluates_ || leaves_.has(Leaf::Kind::kForward));
     if (!leaves_.full()) return;
-    if (leaves_.only_evaluation()) {
+    // So much is no part of the last one.
+    if (!leaves_.has(Leaf::Kind::kBackward)) {
       carve_check(here);
       settle_in_look();
-    } else if (leaves_.has(Leaf::Kind::kBackward) && movable(here.thread)) {
-      begin_behind_leaves(here, now);  // so much is no part of the last one
+    } else if (movable(here.thread)) {
+      begin_behind_leaves(here, now);
       settle();
       prove();
     }
@@ -73,7 +74,12 @@ void Training::place_without_step(Here here, const Forward& forward, const Momen
     pend_ = true;
     watch_ = forward.gradients;
   } else {
-    // The first iteration, if a backward follows.
+    // The first iteration, if a backward follows; so many before one are a rollout.
+    if (known && leaves_.full() && !leaves_.has(Leaf::Kind::kBackward) && movable(here.thread)) {
+      open_look(here, Moment(leaves_.front()));
+      if (record::is_open(look_)) leaves_.move(0, look_.sequence);
+      settle_in_look();
+    }
     pend_ = true;
     watch_ = forward.gradients && leaves_.has(Leaf::Kind::kForward);
   }
@@ -287,7 +293,7 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
   if (next == nullptr && step_is_empty(here.thread)) cancel_step();
   if (leaves_.empty() || leaves_.only_loads()) return;
   if (step_open() && done_) {
-    if (leaves_.only_evaluation()) {
+    if (leaves_.only_evaluation(leader() != nullptr)) {
       carve_check(here);
     } else if (leader() == nullptr && (!cycle_.known() || cycle_.complete()) &&
                leaves_.has(Leaf::Kind::kBackward) && movable(here.thread)) {

@@ -14,9 +14,9 @@ bool Leaves::only_loads() const noexcept {
                      [](const Leaf& leaf) { return leaf.kind == Leaf::Kind::kLoad; });
 }
 
-bool Leaves::only_evaluation() const noexcept {
+bool Leaves::only_evaluation(bool foreign) const noexcept {
   return std::all_of(leaves_.begin(), leaves_.end(),
-                     [](const Leaf& leaf) { return leaf.evaluates; });
+                     [&](const Leaf& leaf) { return leaf.evaluates || (foreign && leaf.foreign); });
 }
 
 std::size_t Leaves::behind_loads() const noexcept {

@@ -29,8 +29,9 @@ struct Leaf {
 
 class Leaves {
  public:
-  // More are not kept: the oldest stays where it is.
-  static constexpr std::size_t kMost = 16;
+  // More are not kept: the oldest stays where it is. (An episode of reinforcement learning may have
+  // hundreds of forwards before its backward.)
+  static constexpr std::size_t kMost = 512;
 
   bool empty() const noexcept { return leaves_.empty(); }
   bool full() const noexcept { return leaves_.size() >= kMost; }
@@ -44,8 +45,8 @@ class Leaves {
   bool has(Leaf::Kind kind) const noexcept;
   // Nothing but fetches.
   bool only_loads() const noexcept;
-  // Nothing but forwards that look like an evaluation's.
-  bool only_evaluation() const noexcept;
+  // Nothing but forwards that look like an evaluation's. `foreign`: or of what nobody trains.
+  bool only_evaluation(bool foreign = false) const noexcept;
   // Behind the fetches at the front.
   std::size_t behind_loads() const noexcept;
   // Behind the last forward with gradients off; 0: there is none.

@@ -31,6 +31,8 @@ class Moment {
     const std::uint32_t event = has_gpu ? static_cast<std::uint32_t>(scope.aux) : 0;
     return Moment(scope.start_ns, probe::gpu_share(event));
   }
+  // The same boundary, which was there earlier: the GPU has had nothing to do since.
+  Moment since(std::uint64_t ns) const noexcept { return Moment(ns, event()); }
   // One that has been, without an event of the GPU.
   static Moment at(std::uint64_t ns) noexcept { return Moment(ns, 0); }
   Moment(const Moment& other) noexcept : ns(other.ns), event_(probe::gpu_share(other.event_)) {}

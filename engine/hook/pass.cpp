@@ -12,7 +12,10 @@ namespace sonde::hook {
 using record::ThreadState;
 
 Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept
-    : source_(source), made_ns_(now), made_at_(here.thread.lane->next_sequence) {}
+    : source_(source),
+      made_ns_(now),
+      made_at_(here.thread.lane->next_sequence),
+      made_depth_(here.stack.depth.load(std::memory_order_relaxed)) {}
 
 // A pass that saw an epoch's owner, or another epoch of ours, feeds that one; what looks like
 // validation gets a scope of its own in there. Returns whether this fetch is a validation's.
@@ -200,9 +203,6 @@ void Training::own(Here here, Pass& pass, bool evaluates, const Moment& now) {
   pass.first_check_ = pass.fetches_ + 1;
   Opening what{.name = names().validation};
   if (!evaluates) what = {.name = names().epoch, .index = next_epoch_, .flags = record::kHasIndex};
-  // From where the iterator was asked for (workers are started there), unless something else came
-  // between.
-  if (pass.made_at_ == here.thread.lane->next_sequence) what.since_ns = pass.made_ns_;
   pass.scope_ = open(here, what, now);
   owners_.push_back(&pass);
 }

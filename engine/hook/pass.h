@@ -76,7 +76,8 @@ class Pass {
   record::ScopeHandle scope_;
   const void* source_;
   std::uint64_t made_ns_;
-  std::uint64_t made_at_;            // sequence that was next on its thread
+  std::uint64_t made_at_;            // sequence that was next on its thread,
+  std::uint32_t made_depth_;         // and how much was open
   std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
   std::uint64_t load_at_ = 0;        // sequence of the last fetch
   std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began,

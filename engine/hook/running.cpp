@@ -187,7 +187,7 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
     }
     return;
   }
-  if (!evaluates_) {
+  if (!evaluates_ && !foreign_) {
     // If the leading optimizer steps again, it is on the next of the batches that were left.
     pend_ = leader()->drained_ && !cycle_.complete();
     if (!pend_) settle();

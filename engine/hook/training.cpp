@@ -201,7 +201,7 @@ ScopeHandle Training::open(Here here, const Opening& what, const Moment& now) {
                           .index = what.index,
                           .flags = static_cast<std::uint8_t>(what.flags | gpu),
                           .aux = event,
-                          .start_ns = what.since_ns != 0 ? what.since_ns : now.ns});
+                          .start_ns = now.ns});
   if (!scope) [[unlikely]]
     probe::gpu_release(event);
   return scope;
@@ -231,7 +231,9 @@ void Training::close_other(ThreadState& thread, const ScopeHandle& scope, const 
 void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Moment& now) {
   if (!record::is_open(scope) || record::is_innermost(scope)) return close(thread, scope, now);
   end_on_gpu(scope, now);
-  record::close_beneath(thread, scope, now.ns);
+  // That lies beside it from now on, not partly in it.
+  const std::uint64_t next_ns = scope.stack->stack[scope.slot + 1].start_ns;
+  record::close_beneath(thread, scope, std::min(now.ns, next_ns));
   scope = {};
 }
 
@@ -378,7 +380,10 @@ void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Mo
   scope = {};
   if (leaf.record != nullptr) {
     if (leaves_.empty()) touched_ = false;
-    if (leaves_.full() && record::is_open(look_)) ++look_spans_;
+    if (leaves_.full()) {  // the oldest stays where it is
+      note_child(leaves_.parent());
+      if (record::is_open(look_)) ++look_spans_;
+    }
     leaves_.add(leaf);
   } else {
     touched_ = true;

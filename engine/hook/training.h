@@ -185,7 +185,6 @@ class Training {
     std::uint32_t name = 0, attrs = 0;  // interned
     std::int64_t index = 0;
     std::uint8_t flags = 0;
-    std::uint64_t since_ns = 0;  // 0: now
   };
   SONDE_HOT static record::ScopeHandle open(Here here, const Opening& what, const Moment& now);
   SONDE_HOT static void close(record::ThreadState& thread, record::ScopeHandle& scope,

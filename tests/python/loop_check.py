@@ -48,6 +48,16 @@ class Check:
             if snapshots is not None:
                 self.check_snapshots()
 
+    def check_times(self, span):
+        """Children follow each other, inside their parent."""
+        before, name = span["start_ns"], span["name"]
+        for child in span["children"]:
+            if (early := before - child["start_ns"]) > 0:
+                self.say(f"{child['name']} in {name} begins {early} ns too early")
+            before = child["end_ns"]
+        if before > span["end_ns"]:
+            self.say(f"{name} ends {before - span['end_ns']} ns before what is in it")
+
     def say(self, *words):
         self.errors.append(" ".join(map(str, words)))
 
@@ -55,16 +65,13 @@ class Check:
 
     def visit(self, span, around):
         name = span["name"]
+        self.check_times(span)
         if name in LEVELS:
             self.levels[name].append(span)
             self.check_nesting(span, around)
         elif name in PARTS:
             self.places.append(Place(span, around))
-        before = span["start_ns"]
         for child in span["children"]:
-            if not before <= child["start_ns"] <= child["end_ns"] <= span["end_ns"]:
-                self.say(child["name"], "does not lie inside its", name, "or overlaps another")
-            before = child["start_ns"]
             self.visit(child, [*around, span])
 
     def check_nesting(self, span, around):

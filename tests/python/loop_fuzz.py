@@ -58,7 +58,10 @@ def run(program, folder=None):
         ci.shutdown()
         names.clear()
         gc.collect()
-    (root,) = [each for each in ci.trace(format="dict")["roots"] if each["name"] == SESSION]
+    roots = ci.trace(format="dict")["roots"]
+    (root,) = [each for each in roots if each["name"] == SESSION]
+    if len(roots) > 1:
+        raise WrongTraceError(f"{len(roots) - 1} spans are in nothing\n{program}")
     return truth.finish(), root
 
 

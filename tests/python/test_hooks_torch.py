@@ -47,6 +47,57 @@ def test_times_follow_each_other():
     assert previous <= epoch["end_ns"]
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_what_was_before_a_pass_ends_where_its_iterator_is_made(ahead):
+    """Its workers are started there, which takes a while: that is the validation's."""
+
+    def batches(loader):
+        waiting = None
+        for batch in loader:
+            if ahead and waiting is None:
+                waiting = batch
+                continue
+            yield waiting if ahead else batch
+            waiting = batch
+        if ahead:
+            yield waiting
+
+    loop, checks = Loop(3), make_loader(2, num_workers=1)
+    for _ in range(2):
+        for i, (x, y) in enumerate(batches(loop.loader)):
+            loop.step(x, y)
+            if i == 1 and not ahead:
+                loop.evaluate(checks)
+        if ahead:
+            loop.evaluate(checks)
+    assert len(spans("validation")) == 2
+
+    def follow(span):
+        before = span["start_ns"]
+        for child in span["children"]:
+            assert child["start_ns"] >= before, f"{child['name']} begins before the last one ends"
+            before = child["end_ns"] or before
+            follow(child)
+
+    (root,) = ci.trace(format="dict")["roots"]
+    follow(root)
+
+
+def test_sampling_from_an_average_of_the_model_is_no_part_of_a_step():
+    from copy import deepcopy
+
+    loop = Loop(3)
+    average = deepcopy(loop.model)
+    for i, (x, y) in enumerate(loop.loader):
+        loop.step(x, y)
+        if i == 1:
+            with torch.no_grad():
+                average(x)
+                average(x)
+    sampling = "validation(forward forward)"
+    assert sketch() == f"epoch[0]({steps(2)} {sampling} {steps(1, first=2)})"
+
+
 def test_data_load_is_the_fetch_and_the_step_includes_it():
     import time
 
