@@ -192,9 +192,11 @@ def settled(val):
     return replace(val, grad="off") if val.source == "kept" else val
 
 
-def certain(mid):
-    """With gradients on, before a step: that step's, or the last one's, as far as one can tell."""
-    if mid is None or not mid.before or mid.val.source in ("full", "few"):
+def certain(mid, update):
+    """With gradients on, before a step or between the batches of one: that step's, or the last
+    one's, as far as one can tell."""
+    between = update.accumulate > 1 and mid is not None and mid.val.source == "kept"
+    if mid is None or not (mid.before or between) or mid.val.source in ("full", "few"):
         return mid
     return replace(mid, val=replace(mid.val, grad="off"))
 
@@ -253,7 +255,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
         batches=batches,
         epochs=epochs,
         update=update,
-        mid=draw(mids(batches, before).map(certain)),
+        mid=certain(draw(mids(batches, before)), update),
         after=after,
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=cut,
