@@ -28,7 +28,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
 // The next batch of the loader that makes the epoch, behind a step.
 void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
   close_step(here.thread, now);
-  pass.off_ = pass.had_member_ = pass.failed_ = false;
+  pass.off_ = pass.had_member_ = false;
   note_fetch(pass);
   final_batch_ = pass.fetches_ == pass.length_ + pass.ahead_;
   open_next_step(here, next_step_, now);

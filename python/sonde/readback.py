@@ -113,9 +113,10 @@ def trace_summary(format: str, name: str | None, last: int | None) -> Any:
         return tree
     frame = pandas.DataFrame(list(summary_rows(tree)), columns=SUMMARY_COLUMNS)
     # None becomes NaN, also where there is nothing else, as in the spans' own columns.
-    return frame.astype(dict.fromkeys(NULLABLE_COLUMNS, "float64"))
+    return frame.astype(dict.fromkeys([*NULLABLE_TIMES, "share_of_parent"], "float64"))
 
 
+NULLABLE_TIMES = ["mean_ns", "p50_ns", "p95_ns", "min_ns", "max_ns", "gpu_ns"]
 SUMMARY_COLUMNS = [
     "rank",
     "path",
@@ -127,24 +128,8 @@ SUMMARY_COLUMNS = [
     "skipped",
     "total_ns",
     "self_ns",
-    "mean_ns",
-    "p50_ns",
-    "p95_ns",
-    "min_ns",
-    "max_ns",
-    "gpu_ns",
+    *NULLABLE_TIMES,
     "timing",
-    "share_of_parent",
-]
-
-
-NULLABLE_COLUMNS = [
-    "mean_ns",
-    "p50_ns",
-    "p95_ns",
-    "min_ns",
-    "max_ns",
-    "gpu_ns",
     "share_of_parent",
 ]
 

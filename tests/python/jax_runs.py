@@ -189,6 +189,7 @@ def the_end_of_a_session():
 
 @run
 def torch_comes_in_the_middle():
+    assert "torch" not in sys.modules  # otherwise its hook is there from the beginning
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()
     for i in range(6):
         if i == 3:

@@ -29,6 +29,15 @@ def flat(nodes, above=""):
         yield from flat(node["children"], path)
 
 
+def test_columns_have_their_types_where_everything_is_open(session):
+    pytest.importorskip("pandas")
+    with ci.scope("open"):
+        frame = ci.trace(format="df", name="open", summary=True)
+    assert list(frame["open"]) == [1]
+    for column in ("mean_ns", "p50_ns", "p95_ns", "min_ns", "max_ns", "gpu_ns", "share_of_parent"):
+        assert frame[column].dtype == "float64", column
+
+
 @pytest.mark.parametrize("name", [None, "batch", "validation", "nobody"])
 def test_same_numbers_as_the_command(session, workdir, capsys, name):
     train()
