@@ -52,8 +52,8 @@ struct Summary {
   std::uint64_t orphans =
       0;  // spans that waited too long for their parent: under the root "(orphans)"
   std::vector<std::string> hints;  // of the sessions in it, each once
-  std::uint64_t left_out = 0;  // older spans that were no longer there to be added
-  bool names_folded = false;   // too many different names: the later ones are one, "(other names)"
+  std::uint64_t left_out = 0;      // older spans that were no longer there to be added
+  bool names_folded = false;  // too many different names: the later ones are one, "(other names)"
 };
 
 struct SummaryOptions {

@@ -260,7 +260,7 @@ void Training::begin_with_leaves(Here here, const Moment& now) {
 // The leading optimizer steps again, so the step before ended where these forwards began; those at
 // the front that no backward used were an evaluation's.
 void Training::begin_behind_leaves(Here here, const Moment& now) {
-  const std::size_t first = leaves_.first_used();
+  const std::size_t first = first_trained();
   const Moment start = first < leaves_.size() ? Moment(leaves_[first]) : Moment(now);
   if (first > 0) {
     carve_check(here);
@@ -273,15 +273,30 @@ void Training::begin_behind_leaves(Here here, const Moment& now) {
   if (begun) leaves_.move(0, step_.sequence);
 }
 
+// The step is the first of an epoch without a loader.
+bool Training::began_epoch() const noexcept {
+  return next_step_ == 1 && record::is_open(fallback_epoch_) &&
+         step_epoch_ == fallback_epoch_.sequence;
+}
+
 // Forwards were taken for a part of the step that a backward did not go through: they were an
 // evaluation's, and the step begins behind them.
 void Training::split_iteration(Here here, std::size_t first) {
-  const Moment start(leaves_[first]);
-  record::ScopeHandle check = step_;
-  record::relabel_scope(check, names().validation, record::kNoIndex);
-  take_step_back();
-  close(here.thread, check, start);
+  const Moment begin(leaves_.front()), start(leaves_[first]);
+  const bool lonely = began_epoch();
   Leaves mine = leaves_.split(first);
+  if (lonely && !has_children(step_.sequence) && cancel_step()) {
+    cancel(fallback_epoch_);
+    leaves_.move(0, record::current_parent(here.stack));
+    open_look(here, begin);
+    if (record::is_open(look_)) leaves_.move(0, look_.sequence);
+    close_look(here, start);
+  } else {
+    record::ScopeHandle check = step_;
+    record::relabel_scope(check, names().validation, record::kNoIndex);
+    take_step_back();
+    close(here.thread, check, start);
+  }
   settle();
   leaves_ = std::move(mine);
   step_with_leaves(here, start);
@@ -328,7 +343,7 @@ void Training::turn_into_look(Here here, bool fetched) {
   const std::size_t first = fetched ? leaves_.behind_loads() : 0;
   if (first == leaves_.size()) return;
   const Moment start(leaves_[first]);
-  const bool lonely = next_step_ == 1 && step_epoch_ == fallback_epoch_.sequence;
+  const bool lonely = began_epoch();
   Pass* pass = step_pass_;
   if (!untouched(here.thread) || has_children(step_.sequence) || !cancel_step()) {
     if (fetched) return;
@@ -337,7 +352,7 @@ void Training::turn_into_look(Here here, bool fetched) {
     return take_step_back();
   }
   owed_ = pass;
-  if (lonely && record::is_open(fallback_epoch_)) cancel(fallback_epoch_);
+  if (lonely) cancel(fallback_epoch_);
   leaves_.move(0, record::current_parent(here.stack));
   open_look(here, start);
   if (record::is_open(look_)) leaves_.move(first, look_.sequence);

@@ -4,9 +4,10 @@
 
 namespace sonde::hook {
 
-bool Leaves::has(Leaf::Kind kind) const noexcept {
-  return std::any_of(leaves_.begin(), leaves_.end(),
-                     [&](const Leaf& leaf) { return leaf.kind == kind; });
+std::size_t Leaves::first(Leaf::Kind kind) const noexcept {
+  const auto found = std::find_if(leaves_.begin(), leaves_.end(),
+                                  [&](const Leaf& leaf) { return leaf.kind == kind; });
+  return static_cast<std::size_t>(found - leaves_.begin());
 }
 
 bool Leaves::only_loads() const noexcept {
@@ -90,8 +91,8 @@ bool Leaves::watched() const noexcept {
   return std::any_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.watched; });
 }
 
-bool Leaves::unused() const noexcept {
-  return watched() && !has(Leaf::Kind::kBackward) &&
+bool Leaves::none_used() const noexcept {
+  return watched() &&
          std::none_of(leaves_.begin(), leaves_.end(), [](const Leaf& leaf) { return leaf.used; });
 }
 

@@ -42,7 +42,9 @@ class Leaves {
   std::uint64_t parent() const noexcept {
     return leaves_.empty() ? 0 : leaves_.front().record->parent;
   }
-  bool has(Leaf::Kind kind) const noexcept;
+  bool has(Leaf::Kind kind) const noexcept { return first(kind) < leaves_.size(); }
+  // size(): there is none.
+  std::size_t first(Leaf::Kind kind) const noexcept;
   // Nothing but fetches.
   bool only_loads() const noexcept;
   // Nothing but forwards that look like an evaluation's. `foreign`: or of what nobody trains.
@@ -86,7 +88,9 @@ class Leaves {
   void use(std::uint64_t sequence) noexcept;
   bool watched() const noexcept;
   // Somebody would have said so, and no backward went through any.
-  bool unused() const noexcept;
+  bool none_used() const noexcept;
+  // Nor has there been one.
+  bool unused() const noexcept { return none_used() && !has(Leaf::Kind::kBackward); }
   // Where training begins: behind the last forward that no backward went through, but through a
   // later one of the same module, and behind what looks like evaluation in front. Nobody says of
   // the first forward whether it was used: it is like the one after it. size(): nothing trains.

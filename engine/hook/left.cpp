@@ -55,7 +55,7 @@ void Training::use_left() noexcept {
 
 // The next of the batches that are left, which begins with the leaves. True: there was none.
 bool Training::next_left(Here here, Pass& pass, const Moment& now) {
-  Leaves mine = leaves_.split(leaves_.empty() ? 0 : leaves_.first_used());
+  Leaves mine = leaves_.split(leaves_.empty() ? 0 : first_trained());
   const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
   const bool last = pass.on_last();
   settle();

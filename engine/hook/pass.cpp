@@ -87,7 +87,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.waits_ = again && outer->drained_ && !outer->used_;
   pass.supersedes_ = again && !pass.waits_;
   if (pass.waits_) {
-    pass.ahead_ = outer->left_;
+    pass.ahead_ = outer->ever_used_ ? outer->ahead_ : outer->left_;
     pass.ever_used_ = true;
   }
   return pass.evaluates_;

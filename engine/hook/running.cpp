@@ -20,7 +20,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   if (!done_ && forward.gradients && trains && goes_on(here)) [[likely]] {
     sure_ = evaluates_ = foreign_ = hinted_ = false;
     module_ = forward.module;
-    owned_ = forward.owned == Owned::kYes;
+    owner_ = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNobody;
     place_plainly();
   } else {
     part = begin_other_forward(here, forward, now);
@@ -83,8 +83,10 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
   evaluates_ = sure || (trainable && !forward.training && !trains_in_eval_);
   foreign_ = !trainable && !forward.gradients;
   module_ = forward.module;
-  if (forward.gradients) hinted_ = evaluates_;
-  if (forward.gradients) owned_ = forward.owned == Owned::kYes;
+  if (forward.gradients) {
+    hinted_ = evaluates_;
+    owner_ = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNobody;
+  }
   peeked_ = nullptr;
   if (Pass* check = checking()) {
     // What runs first on a batch that was fetched with gradients on, and what has gradients behind
@@ -148,7 +150,7 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       pass->sure_ = sure;
     }
     pend_ = true;
-    watch_ = forward.gradients && can_promote(*pass);
+    watch_ = forward.gradients && (pass->evaluates_ || can_promote(*pass));
     return;
   }
   // A batch of another pass came on top: the next fetch tells whether that was a validation.
@@ -253,6 +255,10 @@ void Training::place_backward(Here here, const Moment& now) {
     }
   }
   Pass* pass = leader();
+  if (pass != nullptr && pass->drained_ && !leaves_.has(Leaf::Kind::kForward)) {
+    sure_ = evaluates_ = false;
+    if (drain(here, now)) pass = nullptr;
+  }
   if (step_open() && !done_) {
     pend_ = decide_ = leaves_.watched();
     if (decide_) return;
@@ -265,14 +271,14 @@ void Training::place_backward(Here here, const Moment& now) {
     if (!pend_) settle();
     prove();
   } else if (step_open()) {
-    if (cycle_.complete()) {
+    if (cycle_.complete() || (!cycle_.known() && ends_below_scope())) {
       next_iteration(here, now);
       settle();
       prove();
     } else {
       pend_ = true;
     }
-  } else if (owned_ && inside_scope(here.stack)) {
+  } else if (owned() && inside_scope(here.stack)) {
     pend_ = pass == nullptr;  // where the optimizer steps is where the iteration is
     if (pass != nullptr) prove();
   } else if (!taken(here.stack, Level::kStep)) {
@@ -292,8 +298,8 @@ void Training::decide(Here here) {
   Pass* check = checking();
   // On a batch that was fetched with gradients on, a look with gradients off may come first.
   const Pass* fetched = check != nullptr ? check : step_pass_;
-  std::size_t first = leaves_.first_used(fetched == nullptr || fetched->off_);
-  if (fetched != nullptr && leaves_.find(fetched->load_at_) < first) first = leaves_.first_used();
+  std::size_t first = first_trained(fetched == nullptr || fetched->off_);
+  if (fetched != nullptr && leaves_.find(fetched->load_at_) < first) first = first_trained();
   const bool free = !leaves_.empty() && untouched(here.thread);
   if (check != nullptr) {
     const std::size_t load = leaves_.find(check->load_at_);
@@ -321,11 +327,22 @@ void Training::decide(Here here) {
     } else if (passed_over) {
       split_iteration(here, first);
       if (pass != nullptr) pass->evaluates_ = true;
+    } else if (pass != nullptr && leaves_.none_used() &&
+               leaves_.find(pass->load_at_) < leaves_.size()) {
+      // It went through nothing that was done with that batch.
+      pass->evaluates_ = true;
     }
   }
   if (step_open() && step_pass_ != nullptr && !step_pass_->trains_) promote(here, *step_pass_);
   settle();
   prove();
+}
+
+// Where training begins among the leaves; size(): nothing trains. `sure`: forwards with gradients
+// off at the front are an evaluation's.
+std::size_t Training::first_trained(bool sure) const noexcept {
+  if (bare_ && leaves_.none_used()) return leaves_.first(Leaf::Kind::kBackward);
+  return leaves_.first_used(sure);
 }
 
 void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
@@ -343,11 +360,13 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
   if (decide_) decide(here);
   // Nobody owns what was trained: the program updates it by hand, and the next forward is another
   // step's.
-  if (announced_ == 0 && !optimizing() && !owned_ && !steps_by_optimizer_ && step_open()) {
+  if (announced_ == 0 && !optimizing() && !steps_by_optimizer_ && !owned() && step_open()) {
     done_ = true;
     cycle_.note_by_hand();
     ++since_fetch_;
   }
+  bare_ = owner_ == Owner::kAny || (bare_ && leaves_.none_used());
+  owner_ = Owner::kAny;
   end_event(here);
 }
 
@@ -478,6 +497,7 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
 
 std::uint64_t Training::g_taken = 0;
 std::uint64_t Training::g_skipped = 0;
+bool Training::g_optimizers_known = false;
 
 // Nobody fetches in there: their end was never announced, although they are over.
 void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {

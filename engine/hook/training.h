@@ -117,6 +117,8 @@ class Training {
   // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
   static std::uint64_t steps_taken() noexcept { return g_taken; }
   static std::uint64_t steps_skipped() noexcept { return g_skipped; }
+  // Is there any optimizer?
+  static void set_optimizers_known(bool known) noexcept { g_optimizers_known = known; }
   // A trainer says that its step is over.
   void step_over() noexcept { done_ = true; }
 
@@ -270,6 +272,7 @@ class Training {
   bool step_is_empty(const record::ThreadState& thread) const noexcept;
   SONDE_COLD void begin_with_leaves(Here here, const Moment& now);
   SONDE_COLD void begin_behind_leaves(Here here, const Moment& now);
+  bool began_epoch() const noexcept;
   SONDE_COLD void split_iteration(Here here, std::size_t first);
   void open_fallback(Here here, const Moment& now);
   void end_fallback(record::ThreadState& thread, const Moment& now);
@@ -291,6 +294,7 @@ class Training {
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
   SONDE_HOT void place_backward(Here here, const Moment& now);
   SONDE_COLD void decide(Here here);
+  std::size_t first_trained(bool sure = true) const noexcept;
   SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
@@ -327,6 +331,9 @@ class Training {
     bool apart = false;  // its span waits for the end of its closure
   };
   bool optimizing() const noexcept { return optimizer_.serial != 0; }
+  bool owned() const noexcept {
+    return owner_ == Owner::kOptimizer || (owner_ == Owner::kAny && g_optimizers_known);
+  }
   SONDE_HOT void open_optimizer(Here here, const Moment& now);
   void pause_optimizer(record::ThreadState& thread, const Moment& now);
   SONDE_HOT void drop_optimizer(record::ThreadState& thread, const Moment& now,
@@ -335,6 +342,7 @@ class Training {
 
   static std::uint32_t g_session;
   static std::uint64_t g_taken, g_skipped;
+  static bool g_optimizers_known;
   static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));
 
   // What every event looks at comes first, in as few lines of the cache as it can.
@@ -345,25 +353,28 @@ class Training {
   Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
   std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
   std::uint32_t fetch_depth_ = 0;
-  bool plain_ = false;               // the step is like the one before (plain.h)
-  bool done_ = false;                // the step has had its optimizer step,
-  bool earlier_done_ = false;        // and so had the one before
-  bool fetched_ = false;             // nothing was done with what was fetched last
-  bool proven_ = false;              // it has had a backward or an optimizer step
-  bool pend_ = false;                // the leaf under way is not certain of its place
-  bool evaluates_ = false;           // it is a forward that looks like an evaluation's,
-  bool sure_ = false;                // with gradients off
-  bool foreign_ = false;             // it is a forward of what nobody trains
-  bool watch_ = false;               // it is one of several, of which a backward may use one
-  bool decide_ = false;              // the end of the backward under way tells which
-  bool reopened_ = false;            // the step began anew, behind a validation
-  bool touched_ = false;             // something else was recorded between the leaves
-  bool final_batch_ = false;         // the pass that makes the epoch has fetched its last
-  bool final_turn_ = false;          // likewise, of ci.batches
-  bool trains_in_eval_ = false;      // models in evaluation mode are trained here
-  bool knows_training_ = false;      // there was a backward or an optimizer step
-  bool hinted_ = false;              // the last model that ran with gradients looked like that
-  bool owned_ = false;               // the last model that ran with gradients is an optimizer's
+  bool plain_ = false;           // the step is like the one before (plain.h)
+  bool done_ = false;            // the step has had its optimizer step,
+  bool earlier_done_ = false;    // and so had the one before
+  bool fetched_ = false;         // nothing was done with what was fetched last
+  bool proven_ = false;          // it has had a backward or an optimizer step
+  bool pend_ = false;            // the leaf under way is not certain of its place
+  bool evaluates_ = false;       // it is a forward that looks like an evaluation's,
+  bool sure_ = false;            // with gradients off
+  bool foreign_ = false;         // it is a forward of what nobody trains
+  bool watch_ = false;           // it is one of several, of which a backward may use one
+  bool decide_ = false;          // the end of the backward under way tells which
+  bool reopened_ = false;        // the step began anew, behind a validation
+  bool touched_ = false;         // something else was recorded between the leaves
+  bool final_batch_ = false;     // the pass that makes the epoch has fetched its last
+  bool final_turn_ = false;      // likewise, of ci.batches
+  bool trains_in_eval_ = false;  // models in evaluation mode are trained here
+  bool knows_training_ = false;  // there was a backward or an optimizer step
+  bool hinted_ = false;          // the last model that ran with gradients looked like that
+  // Who has what the next backward trains: whoever has the last model that ran with gradients.
+  // Where none did (parameters are used without one), an optimizer, if there is any.
+  enum class Owner : std::uint8_t { kAny, kNobody, kOptimizer } owner_ = Owner::kAny;
+  bool bare_ = false;  // nothing is trained with what models return: parameters are used without
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
   const void* module_ = nullptr;       // of the forward under way

@@ -143,7 +143,8 @@ void Training::keep_for_training(Here here, Pass& pass) {
 // A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
 // look. If its batch is trained with while its iterator lives, it is a loop of its own.
 bool Training::can_promote(const Pass& pass) const noexcept {
-  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass || pass.trains_) return false;
+  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass) return false;
+  if (pass.trains_ || pass.evaluates_) return false;
   const Pass* outer = innermost();
   if (outer == nullptr)
     return record::is_open(fallback_epoch_) && fallback_epoch_.slot + 1 == step_.slot;

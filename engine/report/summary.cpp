@@ -321,8 +321,8 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
 
 std::string summary_json(const Summary& summary) {
   base::JsonWriter out;
-  out.raw(fmt::format("{{\"spans\":{},\"left_out\":{},\"orphans\":{},\"names_folded\":{}", summary.spans,
-                      summary.left_out, summary.orphans, summary.names_folded));
+  out.raw(fmt::format("{{\"spans\":{},\"left_out\":{},\"orphans\":{},\"names_folded\":{}",
+                      summary.spans, summary.left_out, summary.orphans, summary.names_folded));
   for (const std::string& hint : summary.hints) {
     out.raw(&hint == &summary.hints.front() ? ",\"hints\":[" : ",");
     out.string(hint);

@@ -83,6 +83,7 @@ void collect() {
     Py_DECREF(known.reference);
     return true;
   });
+  hook::Training::set_optimizers_known(!g_optimizers.empty());
 }
 
 // One of them is gone.
@@ -163,6 +164,7 @@ void detail::note_optimizer_slow(PyObject* optimizer) noexcept {
   if (reference == nullptr) return PyErr_Clear();
   g_optimizers.push_back({reference, optimizer, groups});
   add_parameters(optimizer);
+  hook::Training::set_optimizers_known(true);
   ++g_version;
   g_latest_optimizer = optimizer;
 }

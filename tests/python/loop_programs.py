@@ -8,11 +8,21 @@ from dataclasses import dataclass, fields, replace
 
 from hypothesis import strategies as st
 
-SINGLE = ("plain", "siamese", "grad", "two_models", "lbfgs", "scaler", "teacher", "frozen_teacher")
+SINGLE = (
+    "plain",
+    "bare",  # parameters that are used without their module
+    "siamese",
+    "grad",
+    "two_models",
+    "lbfgs",
+    "scaler",
+    "teacher",
+    "frozen_teacher",
+)
 SEVERAL = ("two_opts", "two_opts_one_model", "gan")
 LOADER_ONLY = ("alternate",)  # one model with every other batch
 BY_HAND = ("hand", "hand_grad")
-ONE_BACKWARD = ("plain", "siamese", "teacher", "frozen_teacher")  # can accumulate, can be cut
+ONE_BACKWARD = ("plain", "bare", "siamese", "teacher", "frozen_teacher")  # can accumulate, be cut
 
 FOR_SHAPES = ("plain", "bar", "ahead1", "ahead2", "zip", "second", "fresh")
 CYCLED_SHAPES = ("cycle", "cycle_ahead", "until_limit")

@@ -103,6 +103,8 @@ def write_loss(w, form, n, i, x, loader):
         with w.maybe(form == "teacher", "with torch.no_grad():"):
             forward(w, f"wanted = t{n}({x})", role=role)
         forward(w, f"loss = (m{n}({x}) - wanted).pow(2).mean()")
+    elif form == "bare":
+        w(f"loss = ({x} @ m{n}[0].weight).pow(2).mean()")
     else:
         forward(w, f"loss = m{n}({x}).pow(2).mean()")
 

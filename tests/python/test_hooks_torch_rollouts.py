@@ -51,7 +51,7 @@ def test_forwards_before_the_first_step():
     agent = Agent()
     agent.act(40)
     agent.learn(agent.act(1))
-    assert tree() == f"epoch[0](validation(40f) step[0]({STEP}))"
+    assert tree() == f"validation(40f) epoch[0](step[0]({STEP}))"
 
 
 def test_more_forwards_than_are_kept():
