@@ -108,6 +108,7 @@ void Training::open_owed_step(Here here, const Moment& now) {
   settle();
   open_step(here, -1, now);
   step_pass_ = pass;
+  if (pass->steps_ == 0) pass->steps_ = pass->step_fetch_ = 1;
   reopened_ = true;
   touched_ = false;
 }

@@ -120,9 +120,35 @@ void Training::conclude_all(ThreadState& thread) noexcept {
     const Here there{thread, *training->stack_};
     if (training->of_this_session() && there.stack.tenancy == training->tenancy_ &&
         training->announced_ == 0)
-      training->conclude(there, Moment());
+      training->end_loop(there);
     training->settle();
   }
+}
+
+// The session ends. Of a loop without a loader, or of one whose iterator lives, nobody has said
+// that it is over: it ended with the last thing that is known of it. What was in the middle of
+// something, or what an exception has passed through, is left to the end of the session.
+void Training::end_loop(Here here) noexcept {
+  const Moment end = last_known(here);
+  conclude(here, end);
+  settle();
+  const auto stands = [](const ScopeHandle& scope) {
+    if (!record::is_innermost(scope)) return false;
+    const std::uint32_t attrs = scope.stack->stack[scope.slot].static_attrs;
+    return attrs == 0 || attrs == names().skipped;
+  };
+  if (record::is_open(look_) && stands(look_)) close_look(here, end);
+  if (trainers_ > 0 || claims_ > 0 || (step_open() && !(done_ && stands(step_)))) return;
+  if (step_open()) close_step(here.thread, end);
+  for (Pass* pass = innermost(); pass != nullptr && stands(pass->scope_); pass = innermost())
+    finish(here.thread, *pass, end);
+  if (record::is_open(fallback_epoch_) && stands(fallback_epoch_)) end_fallback(here.thread, end);
+}
+
+// When something was last recorded here, as far as that can be told.
+Moment Training::last_known(Here here) const noexcept {
+  const std::uint64_t newest = here.thread.lane == stack_ ? record::newest_ns(*stack_) : 0;
+  return newest != 0 ? Moment::at(std::max({newest, last_ns_, done_ns_})) : Moment();
 }
 
 void Training::finish_all(ThreadState& thread) noexcept {
@@ -358,6 +384,7 @@ bool Training::has_children(std::uint64_t sequence) const noexcept {
 }
 
 void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Moment& now) {
+  last_ns_ = now.ns;
   const bool pend = pend_ && record::is_open(scope);
   if (!pend) [[likely]] {
     if (scope) note_child(scope.stack->stack[scope.slot].parent);

@@ -180,6 +180,8 @@ class Training {
   }
   void begin_tenancy(Here here) noexcept;
   void finish_everything(Here here) noexcept;
+  void end_loop(Here here) noexcept;
+  Moment last_known(Here here) const noexcept;
   bool of_this_session() const noexcept;
   // Is that level somebody else's?
   SONDE_HOT bool taken(const record::Lane& stack, Level level) const noexcept;
@@ -396,7 +398,8 @@ class Training {
   std::int64_t step_index_ = -1, earlier_index_ = -1;
 
   Optimizer optimizer_;            // the innermost
-  std::uint64_t done_ns_ = 0;      // when the optimizer last stepped
+  std::uint64_t done_ns_ = 0;      // when the optimizer last stepped,
+  std::uint64_t last_ns_ = 0;      // and when the last of the other spans ended
   std::uint32_t since_fetch_ = 0;  // iterations of the optimizers since the last fetch
   std::vector<Optimizer> outer_optimizers_;
   LastStep last_step_;

@@ -66,7 +66,8 @@ void Training::turn_part_into_validation(Here here, Pass& pass) {
 // fetch is a step.
 void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   // What was fetched and run with gradients off is a validation all the same.
-  if (const std::size_t first = leaves_.behind_sure(); pass.off_ && first > 0)
+  if (const std::size_t first = leaves_.behind_sure();
+      pass.off_ && (first > 0 || (pass.sure_ && leaves_.empty())))
     return leave_check(here, pass, first, now);
   const bool since_fetch = !leaves_.empty() && untouched(here.thread);
   const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);

@@ -128,6 +128,20 @@ std::byte* next_block(Lane& lane) noexcept {
 
 }  // namespace detail
 
+std::uint64_t newest_ns(const Lane& lane) noexcept {
+  if (lane.head.load(std::memory_order_relaxed) == 0 || lane.block_used == 0) return 0;
+  const auto* block = reinterpret_cast<const std::byte*>(&Journal::block(lane.block));
+  const std::byte* slot = block + lane.block_used * kSlotBytes;  // behind its header and the others
+  SpanRecord span;
+  MarkRecord mark;
+  std::memcpy(&span, slot, sizeof span);
+  std::memcpy(&mark, slot, sizeof mark);
+  // Text does not begin with these bytes.
+  if (span.kind == RecordKind::kSpan && span.sequence < lane.next_sequence) return span.end_ns;
+  if (mark.kind == RecordKind::kMark && mark.sequence < lane.next_sequence) return mark.ts_ns;
+  return 0;
+}
+
 void open_gate() noexcept {
   detail::setup();
   detail::g_gate.store(detail::g_generation.load(), std::memory_order_release);

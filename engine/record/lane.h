@@ -74,6 +74,10 @@ inline void publish(Lane& lane, std::uint32_t slots) noexcept {
   lane.head.store(lane.head.load(std::memory_order_relaxed) + slots, std::memory_order_release);
 }
 
+// By the thread that owns the lane: when the newest record of its ring was made. 0: there is none,
+// or it ends with text.
+std::uint64_t newest_ns(const Lane& lane) noexcept;
+
 // Sequence of the scope that a new span or mark of this stack belongs to; 0: none.
 inline std::uint64_t current_parent(const Lane& stack) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
