@@ -285,6 +285,7 @@ void Training::place_backward(Here here, const Moment& now) {
     begin_with_leaves(here, now);
     pend_ = decide_ = leaves_.watched();
     if (decide_) return;
+    if (step_pass_ != nullptr && !step_pass_->trains_) promote(here, *step_pass_);
     prove();
     settle();
   } else {

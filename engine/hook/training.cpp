@@ -148,7 +148,10 @@ void Training::end_loop(Here here) noexcept {
 // When something was last recorded here, as far as that can be told.
 Moment Training::last_known(Here here) const noexcept {
   const std::uint64_t newest = here.thread.lane == stack_ ? record::newest_ns(*stack_) : 0;
-  return newest != 0 ? Moment::at(std::max({newest, last_ns_, done_ns_})) : Moment();
+  if (newest == 0) return {};
+  const std::uint32_t depth = stack_->depth.load(std::memory_order_relaxed);
+  const std::uint64_t begun = depth > 0 ? stack_->stack[depth - 1].start_ns : 0;
+  return Moment::at(std::max({newest, last_ns_, done_ns_, begun}));
 }
 
 void Training::finish_all(ThreadState& thread) noexcept {

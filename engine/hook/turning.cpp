@@ -72,7 +72,7 @@ void Training::turn_into_training(Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !leaves_.empty() && untouched(here.thread);
   const Moment start = since_fetch ? Moment(leaves_.front()) : Moment(now);
   pass.no_hint_ = true;
-  trains_in_eval_ = trains_in_eval_ || !pass.sure_;
+  trains_in_eval_ = trains_in_eval_ || (hinted_ && !pass.sure_);
   pass.evaluates_ = false;
   take_along(pass, true);
   if (!in_epoch(here.stack)) pass.nested_ = false;
@@ -144,7 +144,7 @@ void Training::keep_for_training(Here here, Pass& pass) {
 // A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
 // look. If its batch is trained with while its iterator lives, it is a loop of its own.
 bool Training::can_promote(const Pass& pass) const noexcept {
-  if (pass.role_ != Pass::Role::kMember || step_pass_ != &pass) return false;
+  if (!step_open() || pass.role_ != Pass::Role::kMember || step_pass_ != &pass) return false;
   if (pass.trains_ || pass.evaluates_) return false;
   const Pass* outer = innermost();
   if (outer == nullptr)
