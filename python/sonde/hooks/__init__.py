@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import _core, facts, log
+from sonde import facts, log
 from sonde.hooks.patches import Patches
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
@@ -39,7 +39,7 @@ _looked_in: list[str] = []
 class Hook:
     """One framework's hook: waiting for the import, in place, or taken away."""
 
-    __slots__ = ("__dict__", "_options", "_patches", "_watched", "name", "problem")
+    __slots__ = ("__dict__", "_ends", "_options", "_patches", "_watched", "name", "problem")
 
     def __init__(self, name: str, options: Mapping[str, object]) -> None:
         self.name = name
@@ -47,6 +47,7 @@ class Hook:
         self._patches = Patches()
         self.problem = ""  # why it is off
         self._watched: list[tuple[str, Callable[[], None]]] = []
+        self._ends: list[Callable[[], None]] = []
         for module in KNOWN[name][1]:
             self._arm(module)
 
@@ -67,10 +68,19 @@ class Hook:
         """Attributes of the handle that programs may look for."""
         self.__dict__.update(names)
 
+    def on_uninstall(self, end: Callable[[], None]) -> None:
+        """Called when the user takes the hook away: ends what it has opened."""
+        self._ends.append(end)
+
     def uninstall(self) -> None:
         """Puts the originals back and ends what is open. A second call does nothing."""
-        if self._patches and self.name == "torch":
-            _core.finish_hooks()
+        if self._patches:
+            for end in self._ends:
+                try:
+                    end()
+                except Exception as error:
+                    log.warn(f"cirron.hooks.{self.name}", f"some spans stay open: {error}")
+        self._ends.clear()
         self.take_away()
 
     def take_away(self) -> None:

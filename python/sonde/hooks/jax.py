@@ -18,6 +18,7 @@ from functools import update_wrapper
 from weakref import WeakKeyDictionary, ref
 
 from sonde import _core
+from sonde.hooks.own_loops import end_own_loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
     _core.begin_jitted(state.is_fed, state.note)
     patches.on_undo(_core.unwatch_jitted)
+    hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
     internals = jax._src.api
     patches.replace(internals, "vjp", lambda original: _told(original, patches))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from functools import update_wrapper
 from importlib import import_module
+from weakref import WeakSet
 
 from sonde import _core, facts, log, snapshots
 
@@ -41,6 +42,7 @@ LOGGER = "cirron.hooks.lightning"
 # Packages where the hook is in place. A callback may outlive its session and serve in the next.
 _installed: set[str] = set()
 _classes: dict[str, type] = {}
+_busy: WeakSet[_Events] = WeakSet()  # of Trainers that are at work
 
 
 def install(package: ModuleType, patches: Patches, hook: Hook) -> None:
@@ -51,10 +53,16 @@ def install(package: ModuleType, patches: Patches, hook: Hook) -> None:
     )._LoggerConnector
     _installed.add(name)
     patches.on_undo(lambda: _installed.discard(name))
+    hook.on_uninstall(_end_all)
     for loop in (loops._EvaluationLoop, loops._PredictionLoop):
         patches.replace(loop, "run", _in_span)
     patches.replace(connector, "log_metrics", _followed_by(_Events.logged))
     patches.replace(connector, "update_train_step_metrics", _followed_by(_Events.step_logged))
+
+
+def _end_all() -> None:
+    for events in list(_busy):
+        events.end()
 
 
 # -- how a Trainer gets its callback --
@@ -109,8 +117,8 @@ def _in_span(original: Method) -> Method:
                 _core.exception_passes(error, since)
             raise
         finally:
-            if scope is not None:
-                scope.__exit__(None, None, None)
+            if events is not None and scope is not None:
+                events.end_loop(scope)
 
     return update_wrapper(run, original)
 
@@ -163,6 +171,7 @@ class _Events:
         self.since = 0  # what it opens comes after that
         self.in_epoch = False
         self.epoch: _core.scope | None = None  # None also while somebody else's is open
+        self.loops: list[_core.scope] = []  # validation, test, prediction
         self.in_step = False
         self.is_taken = False  # the step: its optimizer has been called
         self.was_read = False  # Lightning has read the values of this step
@@ -175,6 +184,7 @@ class _Events:
     def on_fit_start(self, trainer: Any, module: Any) -> None:
         self.end()  # of a fit that did not get as far as telling
         facts.use("lightning")
+        _busy.add(self)
         self.leads = True
         self.since = _core.opened_next()
         _core.trainer_begins()
@@ -247,7 +257,10 @@ class _Events:
         self.seen.clear()
 
     def end(self) -> None:
+        while self.loops:
+            self.end_loop(self.loops[-1])
         self.end_epoch()
+        _busy.discard(self)
         if self.leads:
             self.leads = False
             _core.trainer_ends()
@@ -256,6 +269,7 @@ class _Events:
     def loop_begins(self, trainer: Any) -> _core.scope | None:
         """The span of a validation, test or prediction, entered."""
         facts.use("lightning")
+        _busy.add(self)
         if self.in_epoch and not self.in_step:
             _core.step_ends()
         if trainer.sanity_checking:
@@ -265,7 +279,13 @@ class _Events:
             scope = _core.scope(name, gpu=True)
         if scope.name == "validation" and _core.level_open("validation"):
             return None
+        self.loops.append(scope)
         return _core.claim_levels(scope, True, True, True).__enter__()
+
+    def end_loop(self, scope: _core.scope) -> None:
+        if scope in self.loops:
+            self.loops.remove(scope)
+            scope.__exit__(None, None, None)
 
     # -- values --
 

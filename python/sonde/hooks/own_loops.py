@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def end_own_loops() -> None:
+    """Such a hook is taken away. Where torch is there, too, its own hook knows what goes on."""
+    if "torch" not in sys.modules:
+        _core.finish_hooks()
+
+
 class TorchOptimizers:
     """On the torch backend ``Optimizer.apply`` is what torch's own optimizers are elsewhere.
 

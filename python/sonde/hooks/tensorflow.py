@@ -32,7 +32,7 @@ from threading import local
 from weakref import ref
 
 from sonde import _core, facts, log, snapshots
-from sonde.hooks.own_loops import Tapes, TorchOptimizers, hook_building
+from sonde.hooks.own_loops import Tapes, TorchOptimizers, end_own_loops, hook_building
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def install(framework: ModuleType, patches: Patches, hook: Hook) -> None:
         _install_trainer(framework, patches, hook)
     else:
         _install_tapes(framework, patches)
+        hook.on_uninstall(end_own_loops)
     if _tapes is not None and _state is not None and _state.backend == "tensorflow":
         _tapes.in_trainer = _state.in_run
         _tapes.hook_optimizers(_state.keras)
@@ -95,6 +96,7 @@ def _install_trainer(keras: ModuleType, patches: Patches, hook: Hook) -> None:
         state.optimizers.watch()
         patches.on_undo(state.optimizers.restore)
     hook.expose(CirronKerasCallback=state.callback_class)
+    hook.on_uninstall(state.end_runs)
 
 
 class _State:
@@ -166,11 +168,21 @@ class _State:
                     _core.exception_passes(error, since)
                     raise
                 finally:
-                    self.safely(run.end)
+                    self.end_run(run)
 
             return update_wrapper(call, original)
 
         return make
+
+    def end_run(self, run: _Run) -> None:
+        if not run.is_over:
+            run.is_over = True
+            self.safely(run.end)
+
+    def end_runs(self) -> None:
+        """Those of this thread."""
+        for run in reversed(self.runs()):
+            self.end_run(run)
 
     def around_start(self, kind: type[_Run]) -> Callable[[Any], Any]:
         """For the first thing that a run of this kind does with its CallbackList."""
@@ -213,6 +225,7 @@ class _Run:
 
     def __init__(self, state: _State) -> None:
         self.state = state
+        self.is_over = False
         self.callbacks: Any = None  # the CallbackList, once it is known
         self.ours: list[Any] = []  # callbacks in it
         self.scope: _core.scope | None = None

@@ -48,6 +48,7 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
         torch.is_grad_enabled, getattr(internals, "_current_graph_task_id", None), *gpu
     )
     patches.on_undo(lambda: _core.know_torch(*[None] * 6))
+    hook.on_uninstall(_core.finish_hooks)
     if torch.version.cuda is not None and snapshots.wanted():
         from sonde.snapshots.cuda import nvrtc_paths
 

@@ -59,6 +59,7 @@ def install(module: ModuleType, patches: Patches, hook: Hook) -> None:
     patches.replace(module.Trainer, "__init__", trainers.built)
     trainers.cover_with_subclasses(module.Trainer)
     patches.on_undo(trainers.detach)
+    hook.on_uninstall(trainers.end_all)
 
 
 class Trainers:
@@ -179,6 +180,10 @@ class Trainers:
         self._attached.add(trainer)
         return callback.run  # type: ignore[no-any-return]
 
+    def end_all(self) -> None:
+        for trainer in list(self._attached):
+            self.attach(trainer).end()
+
     def detach(self) -> None:
         for trainer in list(self._attached):
             callbacks = trainer.callback_handler.callbacks
@@ -192,6 +197,7 @@ class Run:
         "_began",
         "_epoch",
         "_epoch_over",
+        "_loops",
         "_model",
         "_next_epoch",
         "_rate_marked",
@@ -203,6 +209,7 @@ class Run:
     def __init__(self) -> None:
         self._train: _core.scope | None = None
         self._epoch: _core.scope | None = None
+        self._loops: list[_core.scope] = []  # evaluate, predict
         self._model: Callable[[], Any] | None = None
         self._start_over()
 
@@ -308,7 +315,20 @@ class Run:
         if self.training and not self._stepping:
             _core.step_ends()  # it is no part of the step that was taken last
         scope.__enter__()
-        return lambda: scope.__exit__(None, None, None)
+        self._loops.append(scope)
+        return lambda: self._end_loop(scope)
+
+    def _end_loop(self, scope: _core.scope) -> None:
+        if scope in self._loops:
+            self._loops.remove(scope)
+            scope.__exit__(None, None, None)
+
+    def end(self) -> None:
+        """Whatever it is in the middle of."""
+        while self._loops:
+            self._end_loop(self._loops[-1])
+        if self.training:
+            self.end_train()
 
     # -- values --
 
