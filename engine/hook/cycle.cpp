@@ -5,14 +5,16 @@
 namespace sonde::hook {
 
 void Cycle::note(const void* optimizer) noexcept {
-  if (by_hand_) reset();
+  if (by_hand_ || gone_ || takes_over(optimizer)) reset();
   if (!has_leading_) {
     leading_ = optimizer;
     has_leading_ = true;
   }
   if (optimizer == leading_) {
     led_ = true;
+    shared_ = shared_ || others_ != 0;
   } else {
+    shared_ = shared_ || led_;
     // It was expected to begin with the leading one.
     if (taken_ == 0 && usual_ != 0) varies_ = true;
     others_ = others_ != 0 && optimizer == other_ ? others_ + 1 : 1;
@@ -41,7 +43,8 @@ void Cycle::begin() noexcept {
     for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i) order_[i] = newest_[i];
     usual_ = taken_;
   }
-  taken_ = others_ = 0;
+  taken_ = 0;
+  if (led_) others_ = 0;
   led_ = false;
 }
 

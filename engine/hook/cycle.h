@@ -17,7 +17,8 @@ class Cycle {
   bool full() const noexcept { return usual_ != 0 && !count_varies_ && taken_ >= usual_; }
   // Would a step of this optimizer (only compared) be another iteration's?
   bool repeats(const void* optimizer) const noexcept {
-    return led_ && optimizer == leading_ && !continues(optimizer);
+    return gone_ || (led_ && optimizer == leading_ && !continues(optimizer)) ||
+           takes_over(optimizer);
   }
   std::uint32_t taken() const noexcept { return taken_; }
 
@@ -32,18 +33,27 @@ class Cycle {
     taken_ = earlier_;
     led_ = earlier_led_;
   }
+  // This optimizer is no more: if it was the leading one, the next that steps begins another loop.
+  void forget(const void* optimizer) noexcept {
+    gone_ = gone_ || (has_leading_ && optimizer == leading_);
+  }
   // Another loop begins.
   void reset() noexcept { *this = Cycle(); }
 
  private:
   // So many steps of another optimizer, and the one that led before does so no more.
-  static constexpr std::uint32_t kMostOthers = 5;
+  static constexpr std::uint32_t kMostOthers = 16;
   // Of more than so many steps, their order is not known.
   static constexpr std::uint32_t kMostSteps = 8;
 
   // Has it been this one's turn, after those that have stepped in this iteration?
   bool continues(const void* optimizer) const noexcept {
     return known() && taken_ < usual_ && taken_ < kMostSteps && order_[taken_] == optimizer;
+  }
+
+  // The leading one stepped alone so far, and this one steps for the second time without it.
+  bool takes_over(const void* optimizer) const noexcept {
+    return usual_ != 0 && !shared_ && !led_ && others_ != 0 && optimizer == other_;
   }
 
   const void* leading_ = nullptr;
@@ -54,6 +64,8 @@ class Cycle {
   std::uint32_t earlier_ = 0;  // taken in the iteration before
   bool earlier_led_ = false;
   bool has_leading_ = false, led_ = false, by_hand_ = false;
+  bool shared_ = false;  // others have stepped in its iterations
+  bool gone_ = false;
   bool varies_ = false, count_varies_ = false;
 };
 

@@ -13,13 +13,16 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  if (done_ && hint == Hint::kNone && step_pass_ == &pass && goes_on(here) && leaves_.empty() &&
-      record::is_open(pass.scope_)) [[likely]] {
+  if (pass.drained_) [[unlikely]] {
+    // It is asked once more, and has no more.
+    begin_event(here);
+  } else if (done_ && hint == Hint::kNone && step_pass_ == &pass && goes_on(here) &&
+             leaves_.empty() && record::is_open(pass.scope_)) [[likely]] {
     begin_plain_fetch(here, pass, now);
   } else {
     begin_other_fetch(here, pass, hint, now);
   }
-  pend_ = announced_ == 0;
+  pend_ = announced_ == 0 && !pass.drained_;
   pass.load_ = open(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
   pass.load_at_ = pass.load_.sequence;
   end_event(here);
@@ -128,6 +131,7 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool nothing = pass.load_ && here.thread.lane->next_sequence == pass.load_.sequence + 1;
   const bool gone = nothing && cancel(pass.load_);
   if (!gone) close(here.thread, pass.load_, now);
+  if (pass.drained_) return;
   const std::uint32_t left = pass.unfinished();
   if (left > 0 && left <= Pass::kFurthestAhead && pass.role_ == Pass::Role::kOwner &&
       record::is_open(pass.scope_)) {

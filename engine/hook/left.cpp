@@ -21,9 +21,14 @@ void Pass::note_step() noexcept {
 }
 
 // Batches that no finished step was on, now that there are no more. (The last fetch gave none.)
-std::uint32_t Pass::unfinished() const noexcept {
+std::uint32_t Pass::unfinished() noexcept {
   if (!ever_used_) return idle_ - 1;
-  if (ahead_ == 0) return 0;
+  if (ahead_ == 0) {
+    // Where they are taken in groups, the last ones are a smaller one, for one step.
+    const bool rest = group_ > 1 && idle_ > 1 && idle_ - 1 < group_;
+    if (rest) per_step_ = idle_ - 1;
+    return rest ? per_step_ : 0;
+  }
   if (steps_ <= 1) return ahead_;
   const std::uint64_t before = step_fetch_ - 1;
   return static_cast<std::uint32_t>(fetches_ - 1 -

@@ -26,7 +26,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.failed_ = pass.trains_ = pass.evaluates_ = pass.sure_ = pass.nested_ = false;
   pass.used_ = pass.ever_used_ = pass.drained_ = pass.supersedes_ = pass.waits_ = false;
   pass.off_ = hint == Hint::kGradientsOff;
-  pass.ahead_ = pass.idle_ = 0;
+  pass.ahead_ = pass.idle_ = pass.group_ = 0;
   pass.fetches_ = pass.step_fetch_ = pass.steps_ = 0;
   pass.per_step_ = 1;
   pass.had_member_ = false;
@@ -160,6 +160,8 @@ bool Training::is_over(const Pass& outer, const Pass& next, bool next_evaluates)
   if (!record::is_open(outer.scope_)) return true;
   if (outer.drained_) {
     if (outer.evaluates_ || taken(*stack_, Level::kStep)) return true;
+    // Nothing was done with any of several batches: it was a pass without a model.
+    if (!outer.ever_used_ && outer.left_ > 1 && !next_evaluates) return true;
     // Where nothing was done with the last batches yet, the next epoch is fetched ahead, too.
     if (begins_anew(outer, next)) return outer.used_ && (outer.on_last() || !done_);
     return outer.on_last() && done_ && owed_ != &outer;
@@ -250,6 +252,7 @@ void Training::use_batches() noexcept {
     pass->used_ = true;
     if (pass->ever_used_) continue;
     pass->ever_used_ = true;
+    pass->group_ = pass->idle_;
     pass->ahead_ = pass->idle_ > 1 && pass->idle_ <= Pass::kFurthestAhead ? pass->idle_ - 1 : 0;
   }
 }
@@ -309,7 +312,18 @@ void Training::note_fed(const Pass& pass) noexcept {
   }
 }
 
+// The loop was left right behind a fetch: that has opened a step, which is none.
+void Training::drop_last_fetch(ThreadState& thread, Pass& pass) {
+  const bool fetched = step_pass_ == &pass && pass.ever_used_ && !pass.evaluates_ && !proven_ &&
+                       pass.role_ == Pass::Role::kOwner && record::is_open(pass.scope_);
+  if (!fetched || !step_open() || !record::is_innermost(step_) || has_children(step_.sequence))
+    return;
+  if (leaves_.empty() || !leaves_.only_loads() || leaves_.parent() != step_.sequence) return;
+  if (untouched(thread) && cancel_step()) leaves_.move(0, pass.scope_.sequence);
+}
+
 void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
+  drop_last_fetch(thread, pass);
   if (pass.role_ == Pass::Role::kOwner || step_pass_ == &pass) settle();
   remember(pass);
   if (Pass* check = checking(); check != nullptr && check != &pass) check->had_member_ = true;

@@ -37,7 +37,7 @@ class Pass {
 
  private:
   void note_step() noexcept;
-  std::uint32_t unfinished() const noexcept;
+  std::uint32_t unfinished() noexcept;
   friend class Training;
   enum class Role : std::uint8_t {
     kNone,    // nothing fetched yet
@@ -73,6 +73,7 @@ class Pass {
   bool had_member_ = false;       // a validation of another loader has ended in its own
   std::uint32_t idle_ = 0;        // fetches since anything was done with a batch
   std::uint32_t ahead_ = 0;       // how far fetching is ahead of training
+  std::uint32_t group_ = 0;       // fetched before anything was done with the first
   record::ScopeHandle scope_;
   const void* source_;
   std::uint64_t made_ns_;

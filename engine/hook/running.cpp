@@ -110,7 +110,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
     }
   }
   if (owed_ != nullptr && !evaluates_ && !record::is_open(look_)) open_owed_step(here, now);
-  if (step_open() && !done_) return place_in_step(here, forward, sure);
+  if (step_open() && !done_) return place_in_step(here, forward, sure, now);
   if (record::is_open(look_)) {
     if (evaluates_ || foreign_) {
       pend_ = !sure;
@@ -120,7 +120,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
     }
     if (!ends_look(here, forward, now)) return;
     if (owed_ != nullptr) open_owed_step(here, now);
-    if (step_open() && !done_) return place_in_step(here, forward, sure);
+    if (step_open() && !done_) return place_in_step(here, forward, sure, now);
   }
   Pass* pass = leader();
   if (pass != nullptr && pass->drained_ && drain(here, now)) pass = nullptr;
@@ -141,7 +141,7 @@ bool Training::trains_again(const Pass& check, const Forward& forward) const noe
 }
 
 // A step is under way.
-void Training::place_in_step(Here here, const Forward& forward, bool sure) {
+void Training::place_in_step(Here here, const Forward& forward, bool sure, const Moment& now) {
   Pass* pass = step_pass_;
   if (pass != nullptr && !pass->trains_) {
     // A backward will show whether it is a step; gradients that are off speak for themselves.
@@ -158,6 +158,14 @@ void Training::place_in_step(Here here, const Forward& forward, bool sure) {
       !last_->evaluates_ && !proven_) {
     pend_ = true;
     return;
+  }
+  if (pass != nullptr && sure && !forward.training && !trains_in_eval_ && !proven_) {
+    // Evaluation mode and gradients off, before anything is done with the batch.
+    make_room_for_check(here, now);
+    if (!step_open()) {
+      settle();
+      return open_look(here, now);
+    }
   }
   if (pass != nullptr) {
     // The batch may have been fetched for nothing.
@@ -195,7 +203,7 @@ void Training::place_with_leader(Here here, const Forward& forward, const Moment
     if (!pend_) settle();
     return;
   }
-  if (cycle_.complete() && record::is_innermost(step_)) {
+  if (cycle_.full() && record::is_innermost(step_)) {
     settle();
     close_step(here.thread, now);
     open_look(here, now);
@@ -309,7 +317,10 @@ void Training::decide(Here here) {
         last_ != check && last_ != nullptr && leaves_.find(last_->load_at_) < leaves_.size();
     // A loop over a loader is more likely than a look that its iterator outlives.
     const bool looked_at = first > 0 && load < first && !on_top && (check->nested_ || check->off_);
-    if (free && (seen || looked_at)) {
+    if (leaves_.unused()) {
+      // It is in a scope of the program's, and went through nothing of that.
+      leave_check(here, *check, leaves_.size(), Moment());
+    } else if (free && (seen || looked_at)) {
       leave_check(here, *check, first, Moment());
     } else {
       turn_into_training(here, *check, Moment());
@@ -432,7 +443,9 @@ void Training::place_optimizer(Here here, const void* optimizer, bool closure, c
   if (pass != nullptr && pass->drained_ && done_ && owed_ != pass &&
       (cycle_.repeats(optimizer) || cycle_.full()))
     next_left(here, *pass, now);
-  if (step_open() && done_ && leader() == nullptr && cycle_.repeats(optimizer)) {
+  // A closure runs the model itself: behind a whole iteration it is another one.
+  const bool repeats = cycle_.repeats(optimizer) || (closure && cycle_.complete());
+  if (step_open() && done_ && leader() == nullptr && repeats) {
     if (leaves_.empty()) {
       next_iteration(here, now);
     } else {

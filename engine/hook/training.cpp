@@ -81,6 +81,12 @@ void Training::settle_all(ThreadState& thread) noexcept {
   }
 }
 
+void Training::forget_optimizer(const void* optimizer) noexcept {
+  for (const auto& training : g_trainings) {
+    if (training) training->cycle_.forget(optimizer);
+  }
+}
+
 void Training::report_closed() noexcept {
   for (const auto& training : g_trainings) {
     if (training && training->of_this_session()) training->drop_closed();
@@ -135,10 +141,12 @@ void Training::end_loop(Here here) noexcept {
   const auto stands = [](const ScopeHandle& scope) {
     if (!record::is_innermost(scope)) return false;
     const std::uint32_t attrs = scope.stack->stack[scope.slot].static_attrs;
-    return attrs == 0 || attrs == names().skipped;
+    return record::name_text(attrs).find("\"exception\":") == std::string_view::npos;
   };
   if (record::is_open(look_) && stands(look_)) close_look(here, end);
-  if (trainers_ > 0 || claims_ > 0 || (step_open() && !(done_ && stands(step_)))) return;
+  const bool unused = step_pass_ != nullptr && step_pass_->drained_ && !step_pass_->ever_used_;
+  if (trainers_ > 0 || claims_ > 0) return;
+  if (step_open() && !((done_ || unused) && stands(step_))) return;
   if (step_open()) close_step(here.thread, end);
   for (Pass* pass = innermost(); pass != nullptr && stands(pass->scope_); pass = innermost())
     finish(here.thread, *pass, end);

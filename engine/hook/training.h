@@ -117,6 +117,8 @@ class Training {
   // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
   static std::uint64_t steps_taken() noexcept { return g_taken; }
   static std::uint64_t steps_skipped() noexcept { return g_skipped; }
+  // This one is no more: what comes at the same address is another one.
+  static void forget_optimizer(const void* optimizer) noexcept;
   // Is there any optimizer?
   static void set_optimizers_known(bool known) noexcept { g_optimizers_known = known; }
   // A trainer says that its step is over.
@@ -218,6 +220,7 @@ class Training {
   SONDE_COLD void keep_for_training(Here here, Pass& pass);
   SONDE_COLD void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   void note_fed(const Pass& pass) noexcept;
+  void drop_last_fetch(record::ThreadState& thread, Pass& pass);
   static void leave(record::ThreadState& thread, Pass& pass) noexcept;
   void forget(Pass& pass);
   bool drop_peek(record::ThreadState& thread, Pass& pass);
@@ -290,7 +293,7 @@ class Training {
 
   // -- what runs --
   SONDE_HOT void place_forward(Here here, const Forward& forward, const Moment& now);
-  SONDE_HOT void place_in_step(Here here, const Forward& forward, bool sure);
+  SONDE_HOT void place_in_step(Here here, const Forward& forward, bool sure, const Moment& now);
   bool trains_again(const Pass& check, const Forward& forward) const noexcept;
   bool inside_scope(const record::Lane& stack) const noexcept;
   void place_with_leader(Here here, const Forward& forward, const Moment& now);

@@ -83,6 +83,8 @@ std::string ending_of_session(const Span& span, const std::string& how) {
     out = "exit code " + (code.empty() ? "not known" : std::string(code));
   }
   if (exception.empty()) return out;
+  // The program goes on; somebody may have caught it.
+  if (how == "shutdown") return "shut down after " + exception;
   return (out.empty() ? "uncaught " : out + ", uncaught ") + exception;
 }
 

@@ -200,7 +200,9 @@ PyObject* levels_open(PyObject*, PyObject*) {
     const std::uint32_t depth =
         std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
     for (std::uint32_t slot = 0; slot < depth; ++slot) {
-      const std::string_view name = record::name_text(lane.stack[slot].name);
+      const record::OpenScope& scope = lane.stack[slot];
+      if ((scope.flags.load(std::memory_order_relaxed) & record::kSlotClosed) != 0) continue;
+      const std::string_view name = record::name_text(scope.name);
       if (std::ranges::find(kLevels, name) != std::end(kLevels)) Py_RETURN_TRUE;
     }
   }

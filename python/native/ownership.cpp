@@ -81,6 +81,7 @@ void collect() {
     PyObject* optimizer = PyWeakref_GetObject(known.reference);
     if (optimizer != nullptr && optimizer != Py_None) return add_parameters(optimizer), false;
     Py_DECREF(known.reference);
+    hook::Training::forget_optimizer(known.optimizer);
     return true;
   });
   hook::Training::set_optimizers_known(!g_optimizers.empty());

@@ -176,7 +176,7 @@ class Check:
             and place.step is None
             and place.val is None
             and place.epoch is not None
-            and (looks or later[:1] in (["val"], ["maybe"]))
+            and (looks or later[:1] in (["val"], ["maybe"], ["free"]))
         )
 
     def said(self, number):

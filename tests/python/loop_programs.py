@@ -202,9 +202,11 @@ def settled(val):
     return replace(val, grad="off") if val.source == "kept" else val
 
 
-def certain(mid, update):
+def certain(mid, update, batches):
     """With gradients on, before a step or between the batches of one: that step's, or the last
-    one's, as far as one can tell."""
+    one's, as far as one can tell. So it is behind the last batch, on one from a kept iterator."""
+    if mid is not None and mid.at == batches - 1:
+        mid = replace(mid, val=settled(mid.val))
     between = update.accumulate > 1 and mid is not None and mid.val.source == "kept"
     if mid is None or not (mid.before or between) or mid.val.source in ("full", "few"):
         return mid
@@ -265,7 +267,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
         batches=batches,
         epochs=epochs,
         update=update,
-        mid=certain(draw(mids(batches, before)), update),
+        mid=certain(draw(mids(batches, before)), update, batches),
         after=after,
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=cut,

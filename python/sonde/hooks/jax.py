@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from weakref import WeakKeyDictionary, ref
 
-from sonde import _core
+from sonde import _core, facts
 from sonde.hooks.own_loops import end_own_loops
 
 TYPE_CHECKING = False
@@ -88,4 +88,7 @@ class _States:
         alive = {
             id(leaf) for known in self._last.get(function, ()) if (leaf := known()) is not None
         }
-        return any(id(leaf) in alive for leaf in self._leaves(args))
+        fed = any(id(leaf) in alive for leaf in self._leaves(args))
+        if fed:
+            facts.use("jax")  # a training step
+        return fed

@@ -19,7 +19,7 @@ from functools import update_wrapper
 from threading import local
 from weakref import WeakSet
 
-from sonde import _core
+from sonde import _core, facts
 from sonde.hooks.patches import Patches
 
 TYPE_CHECKING = False
@@ -107,6 +107,7 @@ class Tapes:
         self._tensorflow = tensorflow
         self._is_eager: Callable[[], bool] = tensorflow.executing_eagerly
         self._patches = patches
+        self._told = False  # that it is used
         self._local = _Local()
         self._training: WeakSet[Any] = WeakSet()  # tf.functions that take a step
         self._dispatch: bool | None = None
@@ -150,6 +151,12 @@ class Tapes:
     def _sees(self) -> bool:
         return self._active and self._is_eager()
 
+    def _is_used(self) -> None:
+        """A loop of TensorFlow's own trains."""
+        if not self._told:
+            self._told = True
+            facts.use("tensorflow")
+
     def _around_enter(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __enter__(tape: Any) -> Any:  # noqa: N807
             here = self._local
@@ -178,6 +185,7 @@ class Tapes:
             if not self._sees():
                 return original(tape, *args, **kwargs)
             self._end_forward(tape, None)  # asked inside of its own with statement
+            self._is_used()
             number = _core.pass_begins("backward", self._only_dispatch, self._owned)
             try:
                 result = original(tape, *args, **kwargs)
@@ -197,6 +205,7 @@ class Tapes:
                 self._seen_in_tracing()
                 return original(optimizer, *args, **kwargs)
             self._owned = True
+            self._is_used()
             number = _core.update_begins(optimizer, False, self._only_dispatch)
             try:
                 result = original(optimizer, *args, **kwargs)
@@ -217,6 +226,7 @@ class Tapes:
 
     def _begin_compiled(self) -> None:
         if not self.in_trainer():
+            self._is_used()
             here = self._local
             here.update = _core.update_begins(here.function, True, self._only_dispatch)
 

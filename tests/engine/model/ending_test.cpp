@@ -53,6 +53,7 @@ TEST(Ending, OfASpan) {
 TEST(Ending, OfASession) {
   EXPECT_EQ(ending_of(with(R"("ended_by":"return","exit_code":0)")), "");
   EXPECT_EQ(ending_of(with(R"("ended_by":"shutdown")")), "");
+  EXPECT_EQ(ending_of(with(R"("exception":"E","ended_by":"shutdown")")), "shut down after E");
   EXPECT_EQ(ending_of(with(R"("ended_by":"exit","exit_code":3)")), "exit code 3");
   EXPECT_EQ(ending_of(with(R"("ended_by":"exit")")), "exit code not known");
   EXPECT_EQ(ending_of(with(R"("ended_by":"signal","signal":"SIGTERM")")), "ended by SIGTERM");
