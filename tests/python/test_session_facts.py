@@ -262,3 +262,42 @@ def test_keras_and_its_exception(tmp_path):
     assert (attrs["framework"], attrs["mixed_precision"]) == ("tensorflow", True)
     raised = [span["attrs"].get("exception_message") for span in spool.named("epoch")]
     assert raised == [None, "boom"]
+
+
+OWN_LOOPS = {
+    "jax": """
+        import jax, jax.numpy as jnp
+        step = jax.jit(lambda w: w - 0.1 * jax.grad(lambda w: (w ** 2).sum())(w))
+        weight = jnp.ones(4)
+        for _ in range(4):
+            weight = step(weight)
+    """,
+    "tensorflow": """
+        import tensorflow as tf
+        weight, optimizer = tf.Variable(1.0), tf.keras.optimizers.SGD()
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = weight * weight
+            optimizer.apply_gradients([(tape.gradient(loss, weight), weight)])
+    """,
+}
+
+
+@pytest.mark.parametrize("framework", OWN_LOOPS)
+def test_a_loop_of_the_programs_own_names_its_framework_and_ends(tmp_path, framework):
+    pytest.importorskip(framework)
+    start = """
+        import os, sys, time
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import cirron as ci
+        ci.profile(path=sys.argv[1])
+    """
+    end = """
+        time.sleep(0.05)
+    """
+    run_python(start + OWN_LOOPS[framework] + end, tmp_path / "out")
+    spool = Spool(tmp_path / "out/spool")
+    session, epoch = spool.one("cirron.session"), spool.one("epoch")
+    assert session["attrs"]["framework"] == framework
+    assert session["end_ns"] - epoch["end_ns"] >= 50_000_000
+    assert "sonde.closed_by" not in epoch["attrs"]

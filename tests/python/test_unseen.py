@@ -91,3 +91,14 @@ def test_hint_goes_when_a_loop_comes_after_all(tmp_path):
     said, _ = run_program(tmp_path, text)
     assert "on record" not in said
     assert "hint" not in sonde("trace", str(tmp_path / ".cirron")).stdout
+
+
+def test_hint_in_a_second_session(tmp_path):
+    """What was open at the end of the first is not."""
+    text = (
+        "import cirron as ci; ci.profile(output='none')\n"
+        "scope = ci.scope('epoch'); scope.__enter__(); ci.shutdown()\n"
+        f"ci.profile(output='spool')\n{BUSY}\nwork(2.4)\n"
+        "assert 'sonde.hint' in ci.trace(format='dict')['roots'][0]['attrs']\n"
+    )
+    run_program(tmp_path, text)
