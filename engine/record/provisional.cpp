@@ -12,11 +12,12 @@ SpanRecord* close_provisionally(ThreadState& thread, const ScopeHandle& handle,
 
 bool move_provisional(SpanRecord& record, std::uint64_t parent) noexcept {
   Certainty state = Certainty::kProvisional;
-  if (!__atomic_compare_exchange_n(&record.certainty, &state, Certainty::kChanging, false,
-                                   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+  const std::atomic_ref certainty(record.certainty);
+  if (!certainty.compare_exchange_strong(state, Certainty::kChanging, std::memory_order_acquire,
+                                         std::memory_order_relaxed))
     return false;
-  __atomic_store_n(&record.parent, parent, __ATOMIC_RELAXED);
-  __atomic_store_n(&record.certainty, Certainty::kProvisional, __ATOMIC_RELEASE);
+  std::atomic_ref(record.parent).store(parent, std::memory_order_relaxed);
+  certainty.store(Certainty::kProvisional, std::memory_order_release);
   return true;
 }
 

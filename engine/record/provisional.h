@@ -2,6 +2,8 @@
 // killed process keeps them; whoever drains its own process waits for them, but not for ever.
 #pragma once
 
+#include <atomic>
+
 #include "engine/record/scope.h"
 
 namespace sonde::record {
@@ -17,8 +19,9 @@ bool move_provisional(SpanRecord& record, std::uint64_t parent) noexcept;
 // Its place is certain now.
 inline void settle_provisional(SpanRecord& record) noexcept {
   Certainty provisional = Certainty::kProvisional;
-  __atomic_compare_exchange_n(&record.certainty, &provisional, Certainty::kCertain, false,
-                              __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  std::atomic_ref(record.certainty)
+      .compare_exchange_strong(provisional, Certainty::kCertain, std::memory_order_release,
+                               std::memory_order_relaxed);
 }
 
 }  // namespace sonde::record

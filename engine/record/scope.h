@@ -30,7 +30,6 @@ struct PlainStart {
   std::uint8_t flags = 0;
   std::uint64_t aux = 0;
   std::uint64_t start_ns = 0;  // never 0
-  static constexpr bool kept = false;
 };
 
 struct ScopeHandle {
@@ -63,7 +62,7 @@ namespace detail {
 template <typename Start>
 [[gnu::always_inline]] inline ScopeHandle open(ThreadState& thread, Lane& stack,
                                                const Start& start) noexcept {
-  constexpr bool has_text = requires { start.attrs; };
+  constexpr bool kHasText = requires { start.attrs; };
   std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
   if (depth > 0 && (stack.stack[depth - 1].flags.load(std::memory_order_relaxed) & kSlotClosed))
       [[unlikely]] {
@@ -81,16 +80,20 @@ template <typename Start>
   scope.name = start.name;
   scope.static_attrs = start.static_attrs;
   scope.flags.store(start.flags, std::memory_order_relaxed);
-  scope.kept = start.kept;
+  if constexpr (kHasText) {
+    scope.kept = start.kept;
+  } else {
+    scope.kept = 0;
+  }
   scope.name_length = 0;
   scope.attrs_length = 0;
   scope.text_offset = static_cast<std::uint16_t>(stack.arena_used);
-  if constexpr (has_text) {
+  if constexpr (kHasText) {
     if (start.name == 0 || !start.attrs.empty()) [[unlikely]]
       keep_text(stack, scope, start);
   }
   const ScopeHandle handle{&stack, scope.sequence, depth, thread.generation};
-  const bool clock = has_text && start.start_ns == 0;
+  const bool clock = kHasText && start.start_ns == 0;
   scope.start_ns = clock ? base::monotonic_ns() : start.start_ns;
   stack.depth.store(depth + 1, std::memory_order_release);
   return handle;

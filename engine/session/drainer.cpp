@@ -1,6 +1,7 @@
 #include "engine/session/drainer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "engine/probe/device_queue.h"
@@ -21,13 +22,14 @@ Drainer::Drainer()
       reader_(view_, &waiting_) {}
 
 bool Waiting::take(record::SpanRecord& in_ring) {
-  record::Certainty state = __atomic_load_n(&in_ring.certainty, __ATOMIC_ACQUIRE);
+  const std::atomic_ref certainty(in_ring.certainty);
+  record::Certainty state = certainty.load(std::memory_order_acquire);
   if (state == record::Certainty::kCertain) [[likely]]
     return true;
   if (!give_up_ && base::monotonic_ns() < in_ring.end_ns + kPatienceNs) return false;
   state = record::Certainty::kProvisional;
-  return __atomic_compare_exchange_n(&in_ring.certainty, &state, record::Certainty::kCertain, false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE) ||
+  return certainty.compare_exchange_strong(state, record::Certainty::kCertain,
+                                           std::memory_order_acquire) ||
          state == record::Certainty::kCertain;
 }
 
