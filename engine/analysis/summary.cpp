@@ -208,6 +208,7 @@ std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::For
     return a.first != b.first ? a.first > b.first : a.second.name < b.second.name;
   });
   std::vector<SummaryNode> out;
+  out.reserve(found.size());
   for (auto& [time, node] : found) out.push_back(std::move(node));
   return out;
 }

@@ -13,7 +13,10 @@ std::string joined(const std::vector<Attributes::Member>& members) {
   std::string out;
   for (const auto& [name, value] : members) {
     if (!out.empty()) out += ',';
-    out += '"' + name + "\":" + value;
+    out += '"';
+    out += name;
+    out += "\":";
+    out += value;
   }
   return out;
 }
