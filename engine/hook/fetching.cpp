@@ -13,7 +13,8 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
   if (fetch_depth_++ > 0) return;
   const Moment now;
-  if (pass.drained_) [[unlikely]] {
+  const bool asked_again = pass.drained_ && pass.training_ == this;
+  if (asked_again) [[unlikely]] {
     // It is asked once more, and has no more.
     begin_event(here);
   } else if (done_ && hint == Hint::kNone && step_pass_ == &pass && goes_on(here) &&
@@ -22,7 +23,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   } else {
     begin_other_fetch(here, pass, hint, now);
   }
-  pend_ = announced_ == 0 && !pass.drained_;
+  pend_ = announced_ == 0 && !asked_again;
   pass.load_ = open(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
   pass.load_at_ = pass.load_.sequence;
   end_event(here);
@@ -141,9 +142,9 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
     return;
   }
   if (gone && pass.fresh_step_) cancel_step();
-  // What it fed was over, and there was nothing more for an epoch of its own.
-  if (pass.fetches_ > 1 && pass.first_check_ == pass.fetches_ && pass.role_ == Pass::Role::kOwner &&
-      cancel(pass.scope_))
+  // What it fed was over, or it was itself, and there was nothing more for an epoch of its own.
+  if ((pass.fetches_ > 1 || pass.again_) && pass.first_check_ == pass.fetches_ &&
+      pass.role_ == Pass::Role::kOwner && cancel(pass.scope_))
     return forget(pass);
   if (pass.fetches_ == 1) pass.fetches_ = 2;  // empty, but no peek
   finish(here.thread, pass, now);

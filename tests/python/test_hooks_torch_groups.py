@@ -123,6 +123,23 @@ def test_a_loader_that_is_asked_again_when_it_has_no_more():
     assert tree() == f"epoch[0]({steps}) validation(d f) epoch[1]({steps}) validation(d f)"
 
 
+def test_a_loader_that_is_asked_again_behind_its_epoch():
+    loop = Loop()
+    fetched = iter(loader(3))
+    first, second = next(fetched), next(fetched)
+    loop.update(first)
+    third = next(fetched)
+    loop.update(second)
+    assert next(fetched, None) is None
+    loop.update(third)
+    loop.look()
+    assert next(fetched, None) is None
+    for batch in loader(2):
+        loop.update(batch)
+    steps = "step(d d f b o) step(d f b o) step(f b o)"
+    assert tree() == f"epoch[0]({steps}) validation(f) epoch[1](2 steps(d f b o))"
+
+
 def test_a_loop_that_is_left_right_behind_a_fetch_has_no_step_for_it():
     loop, data = Loop(), loader(4)
     for _ in range(2):
