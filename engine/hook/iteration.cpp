@@ -185,8 +185,16 @@ void Training::close_look(Here here, const Moment& now) {
   if (record::is_open(look_)) {
     settle();
     close_around(here.thread, look_, now);
+    forget_hint();
   }
   look_ = {};
+}
+
+// An evaluation is over: if its model had gradients, the next backward is none of that model's.
+void Training::forget_hint() noexcept {
+  if (!hinted_) return;
+  hinted_ = false;
+  owner_ = Owner::kAny;
 }
 
 // What is in there is certain.

@@ -3,6 +3,8 @@
 // (engine/record/provisional.h).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -33,20 +35,19 @@ class Leaves {
   // hundreds of forwards before its backward.)
   static constexpr std::size_t kMost = 512;
 
-  bool empty() const noexcept { return leaves_.empty(); }
-  bool full() const noexcept { return leaves_.size() >= kMost; }
-  std::size_t size() const noexcept { return leaves_.size(); }
-  Leaf& operator[](std::size_t i) noexcept { return leaves_[i]; }
-  const Leaf& front() const noexcept { return leaves_.front(); }
+  bool empty() const noexcept { return size() == 0; }
+  bool full() const noexcept { return size() >= kMost; }
+  std::size_t size() const noexcept { return leaves_.size() - gone_; }
+  Leaf& operator[](std::size_t i) noexcept { return leaves_[gone_ + i]; }
+  const Leaf& operator[](std::size_t i) const noexcept { return leaves_[gone_ + i]; }
+  const Leaf& front() const noexcept { return (*this)[0]; }
   // What they all lie below, as far as they are told apart; 0: nothing.
-  std::uint64_t parent() const noexcept {
-    return leaves_.empty() ? 0 : leaves_.front().record->parent;
-  }
-  bool has(Leaf::Kind kind) const noexcept { return first(kind) < leaves_.size(); }
+  std::uint64_t parent() const noexcept { return empty() ? 0 : front().record->parent; }
+  bool has(Leaf::Kind kind) const noexcept { return count(kind) > 0; }
   // size(): there is none.
   std::size_t first(Leaf::Kind kind) const noexcept;
   // Nothing but fetches.
-  bool only_loads() const noexcept;
+  bool only_loads() const noexcept { return count(Leaf::Kind::kLoad) == size(); }
   // Nothing but forwards that look like an evaluation's. `foreign`: or of what nobody trains.
   bool only_evaluation(bool foreign = false) const noexcept;
   // Behind the fetches at the front.
@@ -66,7 +67,7 @@ class Leaves {
   void add(const Leaf& leaf);
   // Something else was recorded behind them.
   void touch() noexcept {
-    if (!leaves_.empty()) leaves_.back().stuck = true;
+    if (!empty()) leaves_.back().stuck = true;
   }
   // The first that nothing else was recorded behind; size(): none.
   std::size_t behind_stuck() const noexcept;
@@ -77,11 +78,13 @@ class Leaves {
   // Their place is certain. `settled` hears of their parents.
   template <typename Settled>
   void settle(Settled settled) noexcept {
-    for (const Leaf& leaf : leaves_) {
-      settled(leaf.record->parent);
-      record::settle_provisional(*leaf.record);
+    for (std::size_t i = 0; i < size(); ++i) {
+      settled((*this)[i].record->parent);
+      record::settle_provisional(*(*this)[i].record);
     }
     leaves_.clear();
+    gone_ = 0;
+    counts_ = {};
   }
 
   // A backward went through the span with this sequence.
@@ -98,9 +101,17 @@ class Leaves {
   std::size_t first_used(bool sure = true) const noexcept;
 
  private:
+  using Iterator = std::vector<Leaf>::const_iterator;
+
   bool was_passed_over(std::size_t leaf) const noexcept;
+  std::size_t count(Leaf::Kind kind) const noexcept { return counts_[std::size_t(kind)]; }
+  std::size_t index_of(Iterator leaf) const noexcept { return std::size_t(leaf - begin()); }
+  Iterator begin() const noexcept { return leaves_.begin() + std::ptrdiff_t(gone_); }
+  Iterator end() const noexcept { return leaves_.end(); }
 
   std::vector<Leaf> leaves_;
+  std::size_t gone_ = 0;                 // so many at the front are no more
+  std::array<std::size_t, 3> counts_{};  // of each kind
 };
 
 }  // namespace sonde::hook

@@ -338,6 +338,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
            scope.slot > pass.scope_.slot;
   };
   if (inside(look_)) close(thread, look_, now);
+  if (pass.evaluates_ && !pass.trains_) forget_hint();
   if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
