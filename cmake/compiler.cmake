@@ -34,7 +34,7 @@ endif()
 # caches of a training step (bench/hooks.py nothing). The archives keep plain code as well, for whoever links them otherwise.
 set(SONDE_WHOLE_PROGRAM "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SONDE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-  set(SONDE_WHOLE_PROGRAM -flto=auto -ffat-lto-objects)
+  set(SONDE_WHOLE_PROGRAM -flto=auto -ffat-lto-objects -fno-plt -fno-align-jumps -fno-align-loops -fno-align-labels)
 endif()
 
 if(SONDE_FUZZ)

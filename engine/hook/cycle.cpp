@@ -10,24 +10,30 @@ void Cycle::note(const void* optimizer) noexcept {
     leading_ = optimizer;
     has_leading_ = true;
   }
-  if (optimizer == leading_) {
+  if (optimizer == leading_) [[likely]] {
     led_ = true;
     shared_ = shared_ || others_ != 0;
   } else {
-    shared_ = shared_ || led_;
-    // It was expected to begin with the leading one.
-    if (taken_ == 0 && usual_ != 0) varies_ = true;
-    others_ = others_ != 0 && optimizer == other_ ? others_ + 1 : 1;
-    other_ = optimizer;
-    if (others_ >= kMostOthers) {
-      reset();
-      leading_ = optimizer;
-      has_leading_ = led_ = true;
-    }
+    note_other(optimizer);
   }
   if (taken_ < kMostSteps) newest_[taken_] = optimizer;
   ++taken_;
 }
+
+// It is not the leading one, so far.
+void Cycle::note_other(const void* optimizer) noexcept {
+  shared_ = shared_ || led_;
+  // The iteration was expected to begin with the leading one.
+  if (taken_ == 0 && usual_ != 0) varies_ = true;
+  others_ = others_ != 0 && optimizer == other_ ? others_ + 1 : 1;
+  other_ = optimizer;
+  if (others_ < kMostOthers) return;
+  reset();
+  leading_ = optimizer;
+  has_leading_ = led_ = true;
+}
+
+void Cycle::reset() noexcept { *this = Cycle(); }
 
 void Cycle::note_by_hand() noexcept {
   reset();
@@ -40,6 +46,8 @@ void Cycle::begin() noexcept {
   earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
+      // (one by one: mostly there is one)
+#pragma GCC unroll 1
     for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i) order_[i] = newest_[i];
     usual_ = taken_;
   }

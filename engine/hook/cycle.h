@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/base/placement.h"
+
 namespace sonde::hook {
 
 class Cycle {
@@ -23,11 +25,11 @@ class Cycle {
   std::uint32_t taken() const noexcept { return taken_; }
 
   // This optimizer has stepped.
-  void note(const void* optimizer) noexcept;
+  SONDE_HOT void note(const void* optimizer) noexcept;
   // A backward was all there was: the program updates by hand.
   void note_by_hand() noexcept;
   // Another iteration begins.
-  void begin() noexcept;
+  SONDE_HOT void begin() noexcept;
   // It did not.
   void take_back() noexcept {
     taken_ = earlier_;
@@ -38,9 +40,11 @@ class Cycle {
     gone_ = gone_ || (has_leading_ && optimizer == leading_);
   }
   // Another loop begins.
-  void reset() noexcept { *this = Cycle(); }
+  SONDE_APART void reset() noexcept;
 
  private:
+  SONDE_APART void note_other(const void* optimizer) noexcept;
+
   // So many steps of another optimizer, and the one that led before does so no more.
   static constexpr std::uint32_t kMostOthers = 16;
   // Of more than so many steps, their order is not known.
@@ -58,8 +62,6 @@ class Cycle {
 
   const void* leading_ = nullptr;
   const void* other_ = nullptr;
-  std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
-  std::array<const void*, kMostSteps> newest_ = {};
   std::uint32_t taken_ = 0, usual_ = 0, others_ = 0;
   std::uint32_t earlier_ = 0;  // taken in the iteration before
   bool earlier_led_ = false;
@@ -67,6 +69,8 @@ class Cycle {
   bool shared_ = false;  // others have stepped in its iterations
   bool gone_ = false;
   bool varies_ = false, count_varies_ = false;
+  std::array<const void*, kMostSteps> newest_ = {};
+  std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
 };
 
 }  // namespace sonde::hook

@@ -184,15 +184,16 @@ void Training::close_look(Here here, const Moment& now) {
   if (!look_) return;
   if (record::is_open(look_)) {
     settle();
+    forget_forward(look_);
     close_around(here.thread, look_, now);
-    forget_hint();
   }
   look_ = {};
 }
 
-// An evaluation is over: if its model had gradients, the next backward is none of that model's.
-void Training::forget_hint() noexcept {
-  if (!hinted_) return;
+// This evaluation ends: if the last model that had gradients ran in it, the next backward goes
+// through something else.
+void Training::forget_forward(const record::ScopeHandle& evaluation) noexcept {
+  if (graded_ns_ < evaluation.stack->stack[evaluation.slot].start_ns) return;
   hinted_ = false;
   owner_ = Owner::kAny;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/base/clock.h"
+#include "engine/base/placement.h"
 
 namespace sonde::hook {
 
@@ -16,7 +17,7 @@ std::unordered_map<const void*, std::uint64_t> g_serials;
 std::uint64_t g_last_serial = 0;
 }  // namespace
 
-std::uint64_t LastStep::g_deaths = 0;
+SONDE_HOT_DATA std::uint64_t LastStep::g_deaths = 0;
 
 void LastStep::on_met(Met callback) noexcept {
   g_met = callback;

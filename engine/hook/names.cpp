@@ -2,9 +2,11 @@
 
 #include "engine/record/names.h"
 
+#include "engine/base/placement.h"
+
 namespace sonde::hook {
 
-Names g_names;
+SONDE_HOT_DATA Names g_names;
 
 void intern_names() noexcept {
   if (g_names.epoch != 0) return;

@@ -260,7 +260,7 @@ void Training::use_batches() noexcept {
 // The batches that were fetched for this step are trained with.
 void Training::prove() {
   proven_ = knows_training_ = true;
-  trains_in_eval_ = trains_in_eval_ || hinted_;
+  trains_in_eval_ = trains_in_eval_ || (hinted_ && !bare_);
   if (Pass* pass = innermost(); pass != nullptr && !pass->evaluates_) pass->trains_ = true;
   for (Pass* pass : known_) {
     // A batch that came in the middle of an iteration without a loader proves nothing.
@@ -338,7 +338,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
            scope.slot > pass.scope_.slot;
   };
   if (inside(look_)) close(thread, look_, now);
-  if (pass.evaluates_ && !pass.trains_) forget_hint();
+  if (open && pass.evaluates_ && !pass.trains_) forget_forward(pass.scope_);
   if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);

@@ -14,7 +14,7 @@ enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
 class Training;
 
 // One pass over a loader: what stands behind one iterator. Ends with it.
-class Pass {
+class alignas(64) Pass {
  public:
   // `source`: the loader, only compared. `now`: when its iterator was asked for.
   Pass(Here here, const void* source, std::uint64_t now) noexcept;
@@ -45,6 +45,7 @@ class Pass {
     kMember,  // feeds somebody else's epoch
   };
 
+  // What every fetch looks at comes first, in as few lines of the cache as it can.
   Training* training_ = nullptr;
   std::uint64_t fetches_ = 0, length_ = 0;
   record::ScopeHandle load_;  // the fetch under way
@@ -64,23 +65,24 @@ class Pass {
   bool supersedes_ = false;  // a pass over the same loader is under way, which may be over
   bool again_ = false;       // it had ended once: somebody else's pass was taken for its successor
   bool orphan_ = false;      // a scope of the program's has closed its own
-  bool drained_ = false;     // there is no more to fetch, but batches are left to train with:
-  std::uint32_t left_ = 0;   // so many,
-  std::uint32_t per_step_ = 1;    // and so many make a step
+  bool drained_ = false;     // there is no more to fetch, but batches are left to train with: left_
+  bool parted_ = false;      // what it fed is over, and it has not fetched since
+  bool had_member_ = false;  // a validation of another loader has ended in its own
+  std::uint32_t idle_ = 0;   // fetches since anything was done with a batch
+  std::uint32_t ahead_ = 0;  // how far fetching is ahead of training
+  std::uint32_t group_ = 0;  // fetched before anything was done with the first
+  record::ScopeHandle scope_;
+  std::uint64_t load_at_ = 0;     // sequence of the last fetch
   std::uint64_t steps_ = 0;       // that its fetches have opened,
   std::uint64_t step_fetch_ = 0;  // the last of them with this one
-  bool parted_ = false;           // what it fed is over, and it has not fetched since
-  bool had_member_ = false;       // a validation of another loader has ended in its own
-  std::uint32_t idle_ = 0;        // fetches since anything was done with a batch
-  std::uint32_t ahead_ = 0;       // how far fetching is ahead of training
-  std::uint32_t group_ = 0;       // fetched before anything was done with the first
-  record::ScopeHandle scope_;
+
+  std::uint32_t left_ = 0;      // batches to train with, of a drained one,
+  std::uint32_t per_step_ = 1;  // and so many make a step
   const void* source_;
   std::uint64_t made_ns_;
   std::uint64_t made_at_;            // sequence that was next on its thread,
   std::uint32_t made_depth_;         // and how much was open
   std::uint64_t first_at_ = 0;       // likewise, when the first fetch began
-  std::uint64_t load_at_ = 0;        // sequence of the last fetch
   std::uint64_t outer_fetches_ = 0;  // of the pass it feeds, when it began,
   std::uint64_t outer_scope_ = 0;    // and the sequence of that one's scope
   std::uint64_t first_check_ = 0;    // the fetch with which its scope begins

@@ -30,7 +30,7 @@ inline void Training::place_plainly() noexcept {
 // It is trained with.
 inline void Training::prove_plainly() noexcept {
   proven_ = true;
-  trains_in_eval_ = trains_in_eval_ || hinted_;
+  trains_in_eval_ = trains_in_eval_ || (hinted_ && !bare_);
   step_pass_->unproven_ = false;
 }
 

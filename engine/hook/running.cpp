@@ -1,6 +1,7 @@
 // Forwards, backwards and optimizer steps: where each of them belongs.
 #include <algorithm>
 
+#include "engine/base/placement.h"
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/plain.h"
@@ -85,6 +86,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
   module_ = forward.module;
   if (forward.gradients) {
     hinted_ = evaluates_;
+    graded_ns_ = now.ns;
     owner_ = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNobody;
   }
   peeked_ = nullptr;
@@ -369,6 +371,7 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
   }
   running_ = {};
   end_leaf(here, mine, Leaf::Kind::kBackward, Moment());
+  const bool unused = bare_ && (leaves_.watched() ? leaves_.none_used() : hinted_);
   if (decide_) decide(here);
   // Nobody owns what was trained: the program updates it by hand, and the next forward is another
   // step's.
@@ -377,7 +380,7 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
     cycle_.note_by_hand();
     ++since_fetch_;
   }
-  bare_ = owner_ == Owner::kAny || (bare_ && leaves_.none_used());
+  bare_ = owner_ == Owner::kAny || unused;
   owner_ = Owner::kAny;
   end_event(here);
 }
@@ -412,7 +415,8 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
     begin_event(here);
     place_optimizer(here, optimizer, has_closure, now);
   }
-  if (optimizing()) outer_optimizers_.push_back(optimizer_);
+  if (optimizing()) [[unlikely]]
+    put_optimizer_aside();
   optimizer_ = {.scope = {},
                 .serial = ++serial,
                 .id = optimizer,
@@ -422,6 +426,9 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
   end_event(here);
   return optimizer_.serial;
 }
+
+// The next one is a part of it.
+void Training::put_optimizer_aside() { outer_optimizers_.push_back(optimizer_); }
 
 void Training::place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now) {
   peeked_ = nullptr;
@@ -509,9 +516,9 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
   if (step_open()) step_.stack->stack[step_.slot].static_attrs = names().skipped;
 }
 
-std::uint64_t Training::g_taken = 0;
+SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;
 std::uint64_t Training::g_skipped = 0;
-bool Training::g_optimizers_known = false;
+SONDE_HOT_DATA bool Training::g_optimizers_known = false;
 
 // Nobody fetches in there: their end was never announced, although they are over.
 void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {

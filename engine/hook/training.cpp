@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/base/placement.h"
 #include "engine/hook/level.h"
 #include "engine/hook/names.h"
 
@@ -25,7 +26,7 @@ std::vector<std::unique_ptr<Training>> g_trainings;
 
 // -- state --
 
-std::uint32_t Training::g_session = 1;
+SONDE_HOT_DATA std::uint32_t Training::g_session = 1;
 constinit thread_local Training* Training::t_last = nullptr;
 
 Training& Training::find(Here here) noexcept {
@@ -379,14 +380,11 @@ bool Training::untouched(const ThreadState& thread) const noexcept {
   return !touched_ && thread.lane->next_sequence == expected_;
 }
 
-void Training::settle() noexcept {
-  peeked_ = nullptr;
+void Training::settle_leaves() noexcept {
   leaves_.settle([&](std::uint64_t parent) { note_child(parent); });
 }
 
-void Training::note_child(std::uint64_t parent) noexcept {
-  if (parent == parents_[(parents_at_ - 1) % parents_.size()]) [[likely]]
-    return;
+void Training::note_other_child(std::uint64_t parent) noexcept {
   if (!has_children(parent)) parents_[parents_at_++ % parents_.size()] = parent;
 }
 
@@ -396,11 +394,13 @@ bool Training::has_children(std::uint64_t sequence) const noexcept {
 
 void Training::end_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Moment& now) {
   last_ns_ = now.ns;
-  const bool pend = pend_ && record::is_open(scope);
-  if (!pend) [[likely]] {
-    if (scope) note_child(scope.stack->stack[scope.slot].parent);
-    return close(here.thread, scope, now);
-  }
+  if (pend_ && record::is_open(scope)) return keep_leaf(here, scope, kind, now);
+  if (scope) note_child(scope.stack->stack[scope.slot].parent);
+  close(here.thread, scope, now);
+}
+
+// It is not certain yet where it belongs.
+void Training::keep_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, const Moment& now) {
   OpenScope& slot = scope.stack->stack[scope.slot];
   Leaf leaf{.sequence = scope.sequence,
             .start_ns = slot.start_ns,

@@ -20,15 +20,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "engine/hook/cycle.h"
 #include "engine/hook/last_step.h"
 #include "engine/hook/leaves.h"
 #include "engine/hook/pass.h"
-
-// Runs on every step, after a model has gone through the caches: such code lies together.
-#define SONDE_HOT __attribute__((hot))
-// Runs rarely: it lies elsewhere.
-#define SONDE_COLD __attribute__((cold, noinline))
 
 namespace sonde::hook {
 
@@ -44,7 +40,7 @@ struct Forward {
   const void* module = nullptr;  // only compared
 };
 
-class Training {
+class alignas(64) Training {
  public:
   // The state that belongs to this stack.
   static Training& of(Here here) noexcept {
@@ -172,7 +168,7 @@ class Training {
 
   enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
   // Has somebody else than us a scope of that level open, or claimed it?
-  SONDE_HOT bool owned(const record::Lane& stack, Level level) const noexcept;
+  bool owned(const record::Lane& stack, Level level) const noexcept;
 
  private:
   static Training& find(Here here) noexcept;
@@ -186,7 +182,7 @@ class Training {
   Moment last_known(Here here) const noexcept;
   bool of_this_session() const noexcept;
   // Is that level somebody else's?
-  SONDE_HOT bool taken(const record::Lane& stack, Level level) const noexcept;
+  bool taken(const record::Lane& stack, Level level) const noexcept;
   struct Opening {
     std::uint32_t name = 0, attrs = 0;  // interned
     std::int64_t index = 0;
@@ -205,12 +201,16 @@ class Training {
   bool cancel(record::ScopeHandle& scope);
   SONDE_COLD void drop_closed(bool by_program = true) noexcept;
   bool has_children(std::uint64_t sequence) const noexcept;
-  void note_child(std::uint64_t parent) noexcept;
+  void note_child(std::uint64_t parent) noexcept {
+    if (parent != parents_[(parents_at_ - 1) % parents_.size()]) [[unlikely]]
+      note_other_child(parent);
+  }
+  SONDE_HOT void note_other_child(std::uint64_t parent) noexcept;
 
   // -- passes --
   SONDE_COLD bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
-  void end_passes_fetch(Here here, Pass& pass, const Moment& now);
+  SONDE_COLD void end_passes_fetch(Here here, Pass& pass, const Moment& now);
   bool is_over(const Pass& outer, const Pass& next, bool next_evaluates) const;
   static bool begins_anew(const Pass& outer, const Pass& next) noexcept;
   bool trained_before(const void* source) const;
@@ -243,9 +243,9 @@ class Training {
   void use_left() noexcept;
   SONDE_COLD void follow(Here here, Pass& pass, const Moment& now);
   bool in_epoch(const record::Lane& stack) const noexcept;
-  SONDE_HOT void use_batches() noexcept;
-  SONDE_HOT void prove();
-  void note_failure();
+  SONDE_APART void use_batches() noexcept;
+  SONDE_APART void prove();
+  SONDE_COLD void note_failure();
 
   // -- the end of an epoch --
   void report_epoch(std::uint64_t sequence, std::int64_t index) noexcept;
@@ -259,7 +259,7 @@ class Training {
   bool cancel_step();
   void take_step_back() noexcept;
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
-  SONDE_HOT void rotate_step(Here here, const Moment& now);
+  SONDE_APART void rotate_step(Here here, const Moment& now);
   void open_step(Here here, std::int64_t index, const Moment& now);
   SONDE_HOT void open_next_step(Here here, std::int64_t index, const Moment& now);
   void end_own_step(record::ThreadState& thread, const Pass& pass, const Moment& now);
@@ -283,7 +283,7 @@ class Training {
   void end_fallback(record::ThreadState& thread, const Moment& now);
   SONDE_COLD void open_look(Here here, const Moment& now);
   void close_look(Here here, const Moment& now);
-  void forget_hint() noexcept;
+  void forget_forward(const record::ScopeHandle& evaluation) noexcept;
   SONDE_COLD void leave_look(Here here, const Moment& now, std::size_t first);
   SONDE_COLD bool ends_look(Here here, const Forward& forward, const Moment& now);
   SONDE_COLD void turn_into_look(Here here, bool fetched);
@@ -293,32 +293,39 @@ class Training {
   SONDE_COLD void carve_check(Here here);
 
   // -- what runs --
-  SONDE_HOT void place_forward(Here here, const Forward& forward, const Moment& now);
-  SONDE_HOT void place_in_step(Here here, const Forward& forward, bool sure, const Moment& now);
+  SONDE_APART void place_forward(Here here, const Forward& forward, const Moment& now);
+  SONDE_APART void place_in_step(Here here, const Forward& forward, bool sure, const Moment& now);
   bool trains_again(const Pass& check, const Forward& forward) const noexcept;
   bool inside_scope(const record::Lane& stack) const noexcept;
   void place_with_leader(Here here, const Forward& forward, const Moment& now);
-  SONDE_HOT void place_backward(Here here, const Moment& now);
+  SONDE_APART void place_backward(Here here, const Moment& now);
   SONDE_COLD void decide(Here here);
   std::size_t first_trained(bool sure = true) const noexcept;
-  SONDE_HOT void place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now);
+  SONDE_APART void place_optimizer(Here here, const void* optimizer, bool closure,
+                                   const Moment& now);
   // `next`: whose fetch ends what came before; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
-  SONDE_HOT void settle() noexcept;
+  void settle() noexcept {
+    peeked_ = nullptr;
+    if (!leaves_.empty()) settle_leaves();
+  }
+  SONDE_HOT void settle_leaves() noexcept;
   static bool on_stack(const record::Lane& stack, std::uint64_t sequence) noexcept;
   bool untouched(const record::ThreadState& thread) const noexcept;
   static std::uint64_t scopes_opened(const record::ThreadState& thread) noexcept;
   bool movable(const record::ThreadState& thread) const noexcept;
-  SONDE_HOT bool stands_free(const record::Lane& stack) const noexcept;
-  SONDE_HOT void begin_event(Here here) noexcept;
+  bool stands_free(const record::Lane& stack) const noexcept;
+  SONDE_APART void begin_event(Here here) noexcept;
   SONDE_COLD void look_around(Here here) noexcept;
-  void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
+  SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
   void note_fetch(Pass& pass) noexcept;
-  bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
-  bool begin_other_backward(Here here, const Moment& now);
+  SONDE_APART bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
+  SONDE_APART bool begin_other_backward(Here here, const Moment& now);
   SONDE_HOT void end_event(Here here) noexcept;
   SONDE_HOT void end_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
                           const Moment& now);
+  SONDE_HOT SONDE_APART void keep_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
+                           const Moment& now);
   // -- a step like the one before --
   SONDE_COLD bool begins_plain(const Pass& pass) const noexcept;
   bool goes_on(Here here) const noexcept;
@@ -341,6 +348,7 @@ class Training {
     return owner_ == Owner::kOptimizer || (owner_ == Owner::kAny && g_optimizers_known);
   }
   SONDE_HOT void open_optimizer(Here here, const Moment& now);
+  SONDE_APART void put_optimizer_aside();
   void pause_optimizer(record::ThreadState& thread, const Moment& now);
   SONDE_HOT void drop_optimizer(record::ThreadState& thread, const Moment& now,
                                 std::string_view error = {});
@@ -355,55 +363,59 @@ class Training {
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
   std::uint32_t session_ = 0, generation_ = 0;
-  Pass* last_ = nullptr;    // fetched last
-  Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
-  std::int32_t claims_ = 0, trainers_ = 0, announced_ = 0;
-  std::uint32_t fetch_depth_ = 0;
-  bool plain_ = false;           // the step is like the one before (plain.h)
-  bool done_ = false;            // the step has had its optimizer step,
-  bool earlier_done_ = false;    // and so had the one before
-  bool fetched_ = false;         // nothing was done with what was fetched last
-  bool proven_ = false;          // it has had a backward or an optimizer step
-  bool pend_ = false;            // the leaf under way is not certain of its place
-  bool evaluates_ = false;       // it is a forward that looks like an evaluation's,
-  bool sure_ = false;            // with gradients off
-  bool foreign_ = false;         // it is a forward of what nobody trains
-  bool watch_ = false;           // it is one of several, of which a backward may use one
-  bool decide_ = false;          // the end of the backward under way tells which
-  bool reopened_ = false;        // the step began anew, behind a validation
-  bool touched_ = false;         // something else was recorded between the leaves
-  bool final_batch_ = false;     // the pass that makes the epoch has fetched its last
-  bool final_turn_ = false;      // likewise, of ci.batches
-  bool trains_in_eval_ = false;  // models in evaluation mode are trained here
-  bool knows_training_ = false;  // there was a backward or an optimizer step
-  bool hinted_ = false;          // the last model that ran with gradients looked like that
+  std::uint64_t expected_ = 0;         // sequence that is next if nobody else records,
+  std::uint64_t expected_scopes_ = 0;  // if nobody opens a scope,
+  std::uint32_t expected_depth_ = 0;   // and the depth of the stack if nobody closes one
+  bool plain_ = false;                 // the step is like the one before (plain.h)
+  bool done_ = false;                  // the step has had its optimizer step,
+  bool earlier_done_ = false;          // and so had the one before
+  bool fetched_ = false;               // nothing was done with what was fetched last
+  bool proven_ = false;                // it has had a backward or an optimizer step
+  bool pend_ = false;                  // the leaf under way is not certain of its place
+  bool evaluates_ = false;             // it is a forward that looks like an evaluation's,
+  bool sure_ = false;                  // with gradients off
+  bool foreign_ = false;               // it is a forward of what nobody trains
+  bool watch_ = false;                 // it is one of several, of which a backward may use one
+  bool decide_ = false;                // the end of the backward under way tells which
+  bool reopened_ = false;              // the step began anew, behind a validation
+  bool touched_ = false;               // something else was recorded between the leaves
+  bool final_batch_ = false;           // the pass that makes the epoch has fetched its last
+  bool final_turn_ = false;            // likewise, of ci.batches
+  bool trains_in_eval_ = false;        // models in evaluation mode are trained here
+  bool knows_training_ = false;        // there was a backward or an optimizer step
+  bool hinted_ = false;                // the last model that ran with gradients looked like that
   // Who has what the next backward trains: whoever has the last model that ran with gradients.
   // Where none did (parameters are used without one), an optimizer, if there is any.
   enum class Owner : std::uint8_t { kAny, kNobody, kOptimizer } owner_ = Owner::kAny;
   bool bare_ = false;  // nothing is trained with what models return: parameters are used without
   bool steps_by_optimizer_ = false;  // an optimizer has stepped
 
-  const void* module_ = nullptr;       // of the forward under way
-  std::uint64_t expected_ = 0;         // sequence that is next if nobody else records,
-  std::uint64_t expected_scopes_ = 0;  // if nobody opens a scope,
-  std::uint32_t expected_depth_ = 0;   // and the depth of the stack if nobody closes one
+  std::int32_t announced_ = 0;
+  record::ScopeHandle running_;   // the forward or backward under way
+  Pass* step_pass_ = nullptr;     // whose fetch opened the step
+  const void* module_ = nullptr;  // of the forward under way
+  std::uint64_t last_ns_ = 0;     // when the last span but an optimizer's ended
+  std::uint32_t fetch_depth_ = 0;
+  std::uint32_t parents_at_ = 0;
+  Optimizer optimizer_;        // the innermost
+  std::uint64_t done_ns_ = 0;  // when the optimizer last stepped
+  Leaves leaves_;
   // The newest scopes that spans of ours are certain to be in.
   std::array<std::uint64_t, 4> parents_ = {};
-  std::uint32_t parents_at_ = 0;
-  Leaves leaves_;
-  Cycle cycle_;
-  record::ScopeHandle running_;  // the forward or backward under way
+  Pass* last_ = nullptr;    // fetched last
+  Pass* peeked_ = nullptr;  // has fetched once, and nothing has happened since
   record::ScopeHandle step_;
-  Pass* step_pass_ = nullptr;     // whose fetch opened it
+  Cycle cycle_;
+
+  std::int32_t claims_ = 0, trainers_ = 0;
+  // When the last forward with gradients began, but for those of plain steps.
+  std::uint64_t graded_ns_ = 0;
   Pass* left_of_ = nullptr;       // one of whose last batches it began with
   Pass* owed_ = nullptr;          // whose batch waits for its step while there is a validation
   std::uint64_t step_epoch_ = 0;  // sequence of the epoch-level scope its index counts in
   std::int64_t next_step_ = 0, next_epoch_ = 0;
   std::int64_t step_index_ = -1, earlier_index_ = -1;
 
-  Optimizer optimizer_;            // the innermost
-  std::uint64_t done_ns_ = 0;      // when the optimizer last stepped,
-  std::uint64_t last_ns_ = 0;      // and when the last of the other spans ended
   std::uint32_t since_fetch_ = 0;  // iterations of the optimizers since the last fetch
   std::vector<Optimizer> outer_optimizers_;
   LastStep last_step_;

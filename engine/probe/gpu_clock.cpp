@@ -7,11 +7,12 @@
 #include <mutex>
 
 #include "engine/base/cuda_driver.h"
+#include "engine/base/placement.h"
 
 namespace sonde::probe {
 
 namespace detail {
-std::atomic<bool> g_gpu_on{false};
+SONDE_HOT_DATA std::atomic<bool> g_gpu_on{false};
 }  // namespace detail
 
 namespace {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine/base/placement.h"
+
 namespace sonde::probe {
 
 // The stream that work of the calling thread goes to on this device; false when that is not known.
@@ -20,9 +22,9 @@ void gpu_stop() noexcept;
 
 namespace detail {
 extern std::atomic<bool> g_gpu_on;
-std::uint32_t mark() noexcept;
-void add_ref(std::uint32_t event) noexcept;
-void drop_ref(std::uint32_t event) noexcept;
+SONDE_APART std::uint32_t mark() noexcept;
+SONDE_APART void add_ref(std::uint32_t event) noexcept;
+SONDE_APART void drop_ref(std::uint32_t event) noexcept;
 }  // namespace detail
 
 inline bool gpu_running() noexcept { return detail::g_gpu_on.load(std::memory_order_relaxed); }

@@ -14,6 +14,7 @@
 #include <new>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "engine/record/bus_guard.h"
 #include "engine/record/ends.h"
 #include "engine/record/names.h"
@@ -22,7 +23,7 @@
 namespace sonde::record {
 
 namespace detail {
-std::byte* g_base = nullptr;
+SONDE_HOT_DATA std::byte* g_base = nullptr;
 }
 
 namespace {

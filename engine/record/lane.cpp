@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/base/placement.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 
@@ -13,7 +14,7 @@ namespace sonde::record {
 
 namespace detail {
 
-std::atomic<std::uint32_t> g_gate{0};
+SONDE_HOT_DATA std::atomic<std::uint32_t> g_gate{0};
 constinit thread_local ThreadState t_state;
 
 namespace {

@@ -4,14 +4,15 @@
 
 #include <atomic>
 
+#include "engine/base/placement.h"
 #include "engine/record/scope.h"
 
 namespace sonde::record {
 
 // As close_scope, but the parent may still be changed. nullptr: there is no such record (no room,
 // scopes above it were open, it was closed before), and what there is stays as it is.
-SpanRecord* close_provisionally(ThreadState& thread, const ScopeHandle& handle,
-                                std::uint64_t now) noexcept;
+SONDE_HOT SpanRecord* close_provisionally(ThreadState& thread, const ScopeHandle& handle,
+                                          std::uint64_t now) noexcept;
 
 // For the thread that wrote it. False: the drain thread would wait no longer, and has it.
 bool move_provisional(SpanRecord& record, std::uint64_t parent) noexcept;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "engine/hook/level.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
@@ -16,10 +17,10 @@
 namespace sonde::native {
 
 namespace detail {
-constinit bool g_snapshots_wanted = false;
-constinit bool g_epoch_ends_due = false;
+SONDE_HOT_DATA constinit bool g_snapshots_wanted = false;
+SONDE_HOT_DATA constinit bool g_epoch_ends_due = false;
 constinit std::uint32_t g_epoch_name = kNoName;
-constinit std::uint32_t g_snapshot_round = 0;
+SONDE_HOT_DATA constinit std::uint32_t g_snapshot_round = 0;
 }  // namespace detail
 
 namespace {

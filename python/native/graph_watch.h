@@ -9,7 +9,8 @@ namespace sonde::native {
 // Has autograd call Training::use_graph where a backward comes to what this forward has returned;
 // where it cannot, the forward counts as used. Never raises. No Python code runs: Dynamo, which may
 // be compiling the frame around, does not see it.
-void watch_graph(hook::Training& training, std::uint64_t sequence, PyObject* result) noexcept;
+SONDE_APART void watch_graph(hook::Training& training, std::uint64_t sequence,
+                             PyObject* result) noexcept;
 
 bool add_graph_watch();
 

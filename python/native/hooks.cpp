@@ -1,5 +1,6 @@
 // The parts of the framework hooks that run on every step. What they mean for the tree is decided
 // in engine/hook; the Python side (sonde/hooks) puts them in place and takes them away.
+#include "engine/base/placement.h"
 #include "engine/hook/training.h"
 
 #include <dlfcn.h>
@@ -30,12 +31,13 @@ struct Torch {
   PyObject* raw_stream = nullptr;
   PyObject* device = nullptr;        // number of the current one
   PyObject* memory_stats = nullptr;  // of a device, as torch counts
-} g_torch;
+};
+SONDE_HOT_DATA Torch g_torch;
 
 PyObject* g_initialized_name = nullptr;  // interned
 
 // What torch.is_grad_enabled() calls, without the interpreter; nullptr: it is not known here.
-bool (*g_grad_mode)() = nullptr;
+SONDE_HOT_DATA bool (*g_grad_mode)() = nullptr;
 
 bool current_stream(int device, void** stream) noexcept {
   const KeepError keep;
@@ -155,7 +157,7 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool gradients_on() noexcept {
+SONDE_HOT bool gradients_on() noexcept {
   return g_grad_mode != nullptr ? g_grad_mode() : ask_for_gradients();
 }
 
@@ -173,12 +175,7 @@ hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept {
   return last_model_evaluates(stack) ? hook::Hint::kModelInEval : hook::Hint::kNone;
 }
 
-void look_for_gpu() noexcept {
-  if (g_torch.cuda == nullptr || probe::gpu_running()) [[likely]]
-    return;
-  const Ref initialized(PyObject_GetAttr(g_torch.cuda, g_initialized_name));
-  if (!initialized) PyErr_Clear();
-  if (initialized.get() != Py_True) return;
+SONDE_COLD static void start_gpu() noexcept {
   if (!probe::gpu_start(current_stream)) {
     Py_CLEAR(g_torch.cuda);
   } else if (g_torch.device != nullptr) {
@@ -187,6 +184,14 @@ void look_for_gpu() noexcept {
     if (number < 0) return PyErr_Clear();
     gpu_appeared(static_cast<int>(number));
   }
+}
+
+SONDE_HOT void look_for_gpu() noexcept {
+  if (g_torch.cuda == nullptr || probe::gpu_running()) [[likely]]
+    return;
+  const Ref initialized(PyObject_GetAttr(g_torch.cuda, g_initialized_name));
+  if (!initialized) PyErr_Clear();
+  if (initialized.get() == Py_True) start_gpu();
 }
 
 bool current_cuda_stream(int device, void** stream) noexcept {

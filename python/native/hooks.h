@@ -37,7 +37,7 @@ bool in_backward_thread() noexcept;
 // What speaks for an evaluation to come: gradients are off, or the last model is in evaluation
 // mode, which is asked for `fresh` passes alone. A trainer that says when it evaluates may fetch
 // before it has set the model to training again.
-hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept;
+SONDE_APART hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept;
 
 bool add_hooks(PyObject* module);
 bool add_loader(PyObject* module);

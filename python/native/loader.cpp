@@ -35,10 +35,8 @@ bool is_cuda(PyObject* object) {
   return flag.get() == Py_True;
 }
 
-// Has the loader put the batch on the GPU? Looks at its first parts.
-bool lies_on_gpu(PyObject* item) {
-  if (!probe::gpu_running()) [[likely]]
-    return false;
+// Has the loader put the batch on the GPU? Looks at its first parts. To be asked if there is one.
+SONDE_APART bool lies_on_gpu(PyObject* item) {
   constexpr Py_ssize_t kParts = 4;
   if (PyTuple_Check(item) || PyList_Check(item)) {
     const Py_ssize_t count = std::min(PySequence_Fast_GET_SIZE(item), kParts);
@@ -84,7 +82,8 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
   with_training([&](Training& training, Here here) {
-    training.end_fetch(here, *self->pass, hook::Fetched::kItem, lies_on_gpu(item));
+    training.end_fetch(here, *self->pass, hook::Fetched::kItem,
+                       probe::gpu_running() && lies_on_gpu(item));
   });
   return item;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/json_writer.h"
+#include "engine/base/placement.h"
 #include "engine/record/names.h"
 #include "python/native/modules.h"
 #include "python/native/ownership.h"
@@ -12,7 +13,8 @@ namespace sonde::native {
 
 namespace detail {
 KnownModule g_modules[kKnownModules];
-std::uint32_t g_models = 0;
+SONDE_HOT_DATA std::uint32_t g_models = 0;
+SONDE_HOT_DATA std::uint64_t g_learned = 0;
 }  // namespace detail
 
 namespace {
@@ -122,6 +124,7 @@ void learn_module(KnownModule& known, PyObject* module) noexcept {
   const bool new_here = !known.module.is(module);
   known.module.set(module);
   if (new_here) {
+    ++detail::g_learned;
     int budget = kMostModules;
     known.has_parameters = has_parameters(module, budget);
     known.snapshot_round = ~0u;

@@ -32,7 +32,7 @@ class WeakObject {
   PyObject* reference_ = nullptr;
 };
 
-struct KnownModule {
+struct alignas(64) KnownModule {
   WeakObject module;
   std::uint32_t train_attrs = 0, eval_attrs = 0;  // interned
   std::uint32_t ownership = 0;                    // version of it
@@ -44,12 +44,13 @@ struct KnownModule {
 };
 
 // Cold: what is in there is another module's, or out of date.
-void learn_module(KnownModule& known, PyObject* module) noexcept;
+SONDE_COLD void learn_module(KnownModule& known, PyObject* module) noexcept;
 
 namespace detail {
 inline constexpr std::size_t kKnownModules = 64;
 extern KnownModule g_modules[kKnownModules];
 extern std::uint32_t g_models;
+extern std::uint64_t g_learned;  // modules that were met for the first time
 }  // namespace detail
 
 std::uint32_t ownership_version() noexcept;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/frameworks.h"
@@ -23,7 +24,7 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-PyObject* g_training_name = nullptr;  // "training", interned
+SONDE_HOT_DATA PyObject* g_training_name = nullptr;  // "training", interned
 
 constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -34,7 +35,26 @@ WeakObject& last_model(const record::Lane& stack) {
   return (*all)[stack.number];
 }
 
-bool in_training_mode(PyObject* module) {
+// What was noted last, so that it need not be noted again.
+struct Noted {
+  const record::Lane* stack = nullptr;
+  PyObject* module = nullptr;  // compared only,
+  std::uint64_t learned = 0;   // while nothing else can be at its address
+};
+SONDE_HOT_DATA constinit Noted g_noted = {};
+
+SONDE_APART void note_other_model(const record::Lane& stack, PyObject* module) {
+  last_model(stack).set(module);
+  g_noted = {&stack, module, detail::g_learned};
+}
+
+void note_last_model(const record::Lane& stack, PyObject* module) {
+  if (g_noted.module != module || g_noted.stack != &stack || g_noted.learned != detail::g_learned)
+      [[unlikely]]
+    note_other_model(stack, module);
+}
+
+SONDE_HOT bool in_training_mode(PyObject* module) {
   // Mostly a plain entry of the module's dict: faster than asking for an attribute.
   PyObject** dict = _PyObject_GetDictPtr(module);
   if (dict != nullptr && *dict != nullptr &&
@@ -67,8 +87,8 @@ struct HookedFunction {
   PyObject* function;
   vectorcallfunc original;
 };
-std::vector<HookedFunction> g_hooked;
-HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
+SONDE_HOT_DATA std::vector<HookedFunction> g_hooked;
+SONDE_HOT_DATA HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
 
 vectorcallfunc original_of(PyObject* function) {
   for (const HookedFunction& hooked : g_hooked) {
@@ -78,12 +98,15 @@ vectorcallfunc original_of(PyObject* function) {
 }
 
 // For snapshots: what is trained is found among these.
-void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
-  if (known.snapshot_round == snapshot_round() && (known.trains || !trains)) [[likely]]
-    return;
+SONDE_COLD void note_now_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
   known.snapshot_round = snapshot_round();
   known.trains = trains;
   if (snapshots_wanted()) note_model(module, trains);
+}
+
+void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
+  if (known.snapshot_round != snapshot_round() || (trains && !known.trains)) [[unlikely]]
+    note_now_for_snapshots(known, module, trains);
 }
 
 SONDE_COLD PyObject* end_without_result(const record::ScopeHandle& scope) {
@@ -112,7 +135,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
                               .attrs = training ? known.train_attrs : known.eval_attrs,
                               .module = module};
   note_for_snapshots(known, module, training && forward.gradients);
-  if (forward.owned != hook::Owned::kNo) last_model(*stack).set(module);
+  if (forward.owned != hook::Owned::kNo) note_last_model(*stack, module);
   const Here here{*thread, *stack};
   const record::ScopeHandle scope = Training::of(here).begin_forward(here, forward);
   stack_changed(*thread, *stack);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/json_writer.h"
+#include "engine/base/placement.h"
 #include "engine/record/names.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
@@ -30,7 +31,7 @@ struct GuardedStep {
   std::uint64_t serial;
   bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
 };
-std::vector<GuardedStep> g_steps;
+SONDE_HOT_DATA std::vector<GuardedStep> g_steps;
 
 // A plain dict again.
 SONDE_HOT GuardedStep release(PyObject* keywords) {
@@ -60,23 +61,28 @@ SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
 }
 
 // Interned attributes for optimizers of this class. Types are few and live long: they are kept.
-SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
-  struct Known {
-    PyTypeObject* type;
-    std::uint32_t attrs;
-  };
-  static std::vector<Known> all;
-  for (const Known& known : all) {
-    if (known.type == type) return known.attrs;
-  }
+struct KnownClass {
+  PyTypeObject* type;
+  std::uint32_t attrs;
+};
+SONDE_HOT_DATA std::vector<KnownClass> g_classes;
+
+SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
   constexpr std::size_t kMostTypes = 256;
-  if (all.size() == kMostTypes) return 0;
+  if (g_classes.size() == kMostTypes) return 0;
   base::JsonWriter members;
   members.raw("\"optimizer\":");
   members.string(class_name(type));
   Py_INCREF(type);
-  all.push_back({type, record::intern(members.view())});
-  return all.back().attrs;
+  g_classes.push_back({type, record::intern(members.view())});
+  return g_classes.back().attrs;
+}
+
+SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
+  for (const KnownClass& known : g_classes) {
+    if (known.type == type) return known.attrs;
+  }
+  return learn_class(type);
 }
 
 void guard_dealloc(PyObject* self) {
@@ -121,6 +127,16 @@ bool unscales_itself(PyObject* optimizer) {
   return scale && scale.get() != Py_None;
 }
 
+// The gradients of this step may be the epoch's last.
+SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint32_t attrs) {
+  with_training([&](Training& training, Here here) { training.expect_optimizer(here, optimizer); });
+  step.takes_gradients = unscales_itself(optimizer);
+  if (!step.takes_gradients) take_gradients(optimizer);  // before the span begins
+  with_training([&](Training& training, Here here) {
+    step.serial = training.begin_optimizer(here, optimizer, false, attrs);
+  });
+}
+
 // optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
@@ -148,14 +164,8 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
     if (!last) [[likely]]
       step.serial = training.begin_optimizer(here, args[0], false, attrs);
   });
-  if (last) [[unlikely]] {
-    with_training([&](Training& training, Here here) { training.expect_optimizer(here, args[0]); });
-    step.takes_gradients = unscales_itself(args[0]);
-    if (!step.takes_gradients) take_gradients(args[0]);  // before the span begins
-    with_training([&](Training& training, Here here) {
-      step.serial = training.begin_optimizer(here, args[0], false, attrs);
-    });
-  }
+  if (last) [[unlikely]]
+    begin_measured(step, args[0], attrs);
   if (step.serial == 0) Py_RETURN_NONE;
   g_steps.push_back(step);
   Py_SET_TYPE(keywords, &g_guard_type);

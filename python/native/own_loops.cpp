@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/json_writer.h"
+#include "engine/base/placement.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 #include "engine/record/journal.h"
@@ -23,7 +24,7 @@
 
 namespace sonde::native {
 
-PyTypeObject* g_symbolic_type = nullptr;
+SONDE_HOT_DATA PyTypeObject* g_symbolic_type = nullptr;
 
 namespace {
 

@@ -3,12 +3,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "python/native/boundaries.h"
 
 namespace sonde::native {
 
 namespace detail {
-PyObject* g_latest_optimizer = nullptr;
+SONDE_HOT_DATA PyObject* g_latest_optimizer = nullptr;
 }  // namespace detail
 
 namespace {
@@ -20,7 +21,7 @@ struct Known {
 };
 std::vector<Known> g_optimizers;
 std::unordered_set<const PyObject*> g_parameters;  // compared only
-std::uint32_t g_version = 1;
+SONDE_HOT_DATA std::uint32_t g_version = 1;
 bool g_some_module_owned = false;
 
 struct Names {

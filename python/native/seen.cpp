@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/placement.h"
 #include "engine/hook/last_step.h"
 #include "python/native/callbacks.h"
 #include "python/native/farewell.h"
@@ -13,8 +14,8 @@
 namespace sonde::native {
 
 namespace detail {
-constinit std::uint64_t g_backwards = 0;
-constinit std::uint64_t g_look_at = 0;
+SONDE_HOT_DATA constinit std::uint64_t g_backwards = 0;
+SONDE_HOT_DATA constinit std::uint64_t g_look_at = 0;
 }  // namespace detail
 
 namespace {

@@ -1,6 +1,7 @@
 // Calls that compute nothing: a Keras layer applied to a KerasTensor while a model is being built.
 #pragma once
 
+#include "engine/base/placement.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -9,7 +10,7 @@ namespace sonde::native {
 extern PyTypeObject* g_symbolic_type;
 
 // Cold: looks at the arguments behind self, one level into lists, tuples and dicts.
-bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept;
+SONDE_APART bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept;
 
 inline bool is_symbolic_call(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
   return g_symbolic_type != nullptr && has_symbolic(args, flagged, keys);
