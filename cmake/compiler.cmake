@@ -31,7 +31,8 @@ if(SONDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # The hot path goes through several folders and the extension; linked as one program it is a fifth faster in the cold
-# caches of a training step (bench/hooks.py nothing). The archives keep plain code as well, for whoever links them otherwise.
+# caches of a training step (bench/hooks.py nothing). There each line of code is a miss: no stubs between it and Python,
+# and nothing in front of a jump's target. The archives keep plain code as well, for whoever links them otherwise.
 set(SONDE_WHOLE_PROGRAM "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SONDE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(SONDE_WHOLE_PROGRAM -flto=auto -ffat-lto-objects -fno-plt -fno-align-jumps -fno-align-loops -fno-align-labels)

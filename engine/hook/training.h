@@ -325,7 +325,7 @@ class alignas(64) Training {
   SONDE_HOT void end_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
                           const Moment& now);
   SONDE_HOT SONDE_APART void keep_leaf(Here here, record::ScopeHandle& scope, Leaf::Kind kind,
-                           const Moment& now);
+                                       const Moment& now);
   // -- a step like the one before --
   SONDE_COLD bool begins_plain(const Pass& pass) const noexcept;
   bool goes_on(Here here) const noexcept;
