@@ -1,4 +1,4 @@
-// Where the linker puts a function. The hooks run once per training step, after a whole model has
+// Where the linker puts functions and data. The hooks run once per training step, after a whole model has
 // gone through the caches: each line of code they touch is a miss, each page another one.
 #pragma once
 
@@ -9,4 +9,4 @@
 // Runs rarely: lies elsewhere.
 #define SONDE_COLD __attribute__((cold, noinline))
 // A variable that plain steps look at: such data lies together, too.
-#define SONDE_HOT_DATA __attribute__((section(".data.sonde_hot")))
+#define SONDE_HOT_DATA __attribute__((section("sonde_hot")))

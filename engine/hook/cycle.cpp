@@ -46,8 +46,7 @@ void Cycle::begin() noexcept {
   earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
-      // (one by one: mostly there is one)
-#pragma GCC unroll 1
+#pragma GCC unroll 1  // mostly there is one
     for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i) order_[i] = newest_[i];
     usual_ = taken_;
   }

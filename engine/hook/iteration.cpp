@@ -184,16 +184,17 @@ void Training::close_look(Here here, const Moment& now) {
   if (!look_) return;
   if (record::is_open(look_)) {
     settle();
-    forget_forward(look_);
+    forget_forward(look_, now);
     close_around(here.thread, look_, now);
   }
   look_ = {};
 }
 
-// This evaluation ends: if the last model that had gradients ran in it, the next backward goes
-// through something else.
-void Training::forget_forward(const record::ScopeHandle& evaluation) noexcept {
-  if (graded_ns_ < evaluation.stack->stack[evaluation.slot].start_ns) return;
+// This evaluation ends here: if the last model that had gradients ran in it, the next backward
+// goes through something else.
+void Training::forget_forward(const record::ScopeHandle& evaluation, const Moment& end) noexcept {
+  const std::uint64_t start_ns = evaluation.stack->stack[evaluation.slot].start_ns;
+  if (graded_ns_ < start_ns || graded_ns_ >= end.ns) return;
   hinted_ = false;
   owner_ = Owner::kAny;
 }

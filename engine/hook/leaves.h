@@ -14,6 +14,7 @@ namespace sonde::hook {
 
 struct Leaf {
   enum class Kind : std::uint8_t { kLoad, kForward, kBackward };
+  static constexpr std::size_t kKinds = 3;
 
   record::SpanRecord* record = nullptr;
   std::uint64_t sequence = 0;
@@ -110,8 +111,8 @@ class Leaves {
   Iterator end() const noexcept { return leaves_.end(); }
 
   std::vector<Leaf> leaves_;
-  std::size_t gone_ = 0;                 // so many at the front are no more
-  std::array<std::size_t, 3> counts_{};  // of each kind
+  std::size_t gone_ = 0;                            // so many at the front are no more
+  std::array<std::size_t, Leaf::kKinds> counts_{};  // of each kind
 };
 
 }  // namespace sonde::hook

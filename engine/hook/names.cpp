@@ -1,8 +1,7 @@
 #include "engine/hook/names.h"
 
-#include "engine/record/names.h"
-
 #include "engine/base/placement.h"
+#include "engine/record/names.h"
 
 namespace sonde::hook {
 

@@ -218,6 +218,7 @@ void Training::pause_checks(Here here, const Moment& now) {
       finish(here.thread, *check, now);
       continue;
     }
+    forget_forward(check->scope_, now);
     close_around(here.thread, check->scope_, now);
     owners_.pop_back();
     check->role_ = Pass::Role::kMember;
@@ -337,8 +338,11 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     return open && record::is_open(scope) && scope.stack == pass.scope_.stack &&
            scope.slot > pass.scope_.slot;
   };
-  if (inside(look_)) close(thread, look_, now);
-  if (open && pass.evaluates_ && !pass.trains_) forget_forward(pass.scope_);
+  if (inside(look_)) {
+    forget_forward(look_, now);
+    close(thread, look_, now);
+  }
+  if (open && pass.evaluates_ && !pass.trains_) forget_forward(pass.scope_, now);
   if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);

@@ -328,7 +328,15 @@ void Training::decide(Here here) {
       turn_into_training(here, *check, Moment());
     }
   } else if (record::is_open(look_)) {
+    // It went through the look itself, in which something else was recorded: that trains, too.
+    const bool through = leaves_.watched() && !leaves_.none_used();
+    const bool hinted = through && hinted_;
+    const Owner owner = owner_;
     leave_look(here, Moment(), free ? first : leaves_.size());
+    if (through) {
+      hinted_ = hinted;
+      owner_ = owner;
+    }
   } else if (step_open() && !done_) {
     Pass* pass = step_pass_ != nullptr && !step_pass_->trains_ ? step_pass_ : nullptr;
     const bool splits = free && first > 0 && first < leaves_.size() && record::is_innermost(step_);

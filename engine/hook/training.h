@@ -283,7 +283,7 @@ class alignas(64) Training {
   void end_fallback(record::ThreadState& thread, const Moment& now);
   SONDE_COLD void open_look(Here here, const Moment& now);
   void close_look(Here here, const Moment& now);
-  void forget_forward(const record::ScopeHandle& evaluation) noexcept;
+  void forget_forward(const record::ScopeHandle& evaluation, const Moment& end) noexcept;
   SONDE_COLD void leave_look(Here here, const Moment& now, std::size_t first);
   SONDE_COLD bool ends_look(Here here, const Forward& forward, const Moment& now);
   SONDE_COLD void turn_into_look(Here here, bool fetched);

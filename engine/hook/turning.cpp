@@ -114,6 +114,7 @@ void Training::leave_check(Here here, Pass& pass, std::size_t first, const Momen
   if (pass.drained_) {
     finish(here.thread, pass, start);
   } else {
+    if (record::is_open(pass.scope_)) forget_forward(pass.scope_, start);
     close_around(here.thread, pass.scope_, start);
     std::erase(owners_, &pass);
     pass.role_ = Pass::Role::kMember;

@@ -155,6 +155,17 @@ PyMethodDef g_functions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+SONDE_COLD void start_gpu() noexcept {
+  if (!probe::gpu_start(current_stream)) {
+    Py_CLEAR(g_torch.cuda);
+  } else if (g_torch.device != nullptr) {
+    const Ref device(PyObject_CallNoArgs(g_torch.device));
+    const long number = device ? PyLong_AsLong(device.get()) : -1;
+    if (number < 0) return PyErr_Clear();
+    gpu_appeared(static_cast<int>(number));
+  }
+}
+
 }  // namespace
 
 SONDE_HOT bool gradients_on() noexcept {
@@ -173,17 +184,6 @@ hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept {
   if (!gradients_on()) return hook::Hint::kGradientsOff;
   if (!fresh || hook::epochs_announced(stack)) return hook::Hint::kNone;
   return last_model_evaluates(stack) ? hook::Hint::kModelInEval : hook::Hint::kNone;
-}
-
-SONDE_COLD static void start_gpu() noexcept {
-  if (!probe::gpu_start(current_stream)) {
-    Py_CLEAR(g_torch.cuda);
-  } else if (g_torch.device != nullptr) {
-    const Ref device(PyObject_CallNoArgs(g_torch.device));
-    const long number = device ? PyLong_AsLong(device.get()) : -1;
-    if (number < 0) return PyErr_Clear();
-    gpu_appeared(static_cast<int>(number));
-  }
 }
 
 SONDE_HOT void look_for_gpu() noexcept {

@@ -50,7 +50,7 @@ namespace detail {
 inline constexpr std::size_t kKnownModules = 64;
 extern KnownModule g_modules[kKnownModules];
 extern std::uint32_t g_models;
-extern std::uint64_t g_learned;  // modules that were met for the first time
+extern std::uint64_t g_learned;  // how often a slot has got another module
 }  // namespace detail
 
 std::uint32_t ownership_version() noexcept;

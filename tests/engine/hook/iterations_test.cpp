@@ -33,6 +33,39 @@ TEST_F(Iterations, ForwardsAloneAreNoSteps) {
   EXPECT_EQ(tree(), "forward forward forward");
 }
 
+TEST_F(Iterations, AForwardBehindALookIsNoPartOfIt) {
+  for (int i = 0; i < 2; ++i) train(&one_);
+  look();
+  train(&one_);
+  // Two forwards, and the backward goes through the first, which is not watched.
+  for (int i = 0; i < 2; ++i) {
+    forward();
+    act();
+    backward();
+    optimize(&one_);
+  }
+  finish();
+  EXPECT_EQ(tree(), "epoch[0](" + steps(2) + " validation(forward:eval) " + steps(1, kPart, 2) +
+                        " " + steps(2, "(forward forward backward optimizer_step)", 3) + ")");
+}
+
+TEST_F(Iterations, ABackwardThroughALookShowsThatEvaluationModeTrains) {
+  for (int i = 0; i < 2; ++i) train(&one_);
+  const auto in_eval = [&] {
+    forward(Mode::kEval);
+    auto scope = record::open_scope(here().thread, here().stack, {.name = record::intern("mine")});
+    record::close_scope(here().thread, scope, {}, base::monotonic_ns());
+    backward();
+    optimize(&one_);
+  };
+  for (int i = 0; i < 3; ++i) in_eval();
+  finish();
+  // (The first time it is too late to take anything back: a scope of the program's is in there.)
+  EXPECT_EQ(tree(), "epoch[0](" + steps(2) +
+                        " validation(forward:eval mine backward) step[2](optimizer_step) " +
+                        steps(2, "(forward:eval mine backward optimizer_step)", 3) + ")");
+}
+
 TEST_F(Iterations, TwoOptimizersInTurns) {
   for (int i = 0; i < 4; ++i) {
     train(&one_);

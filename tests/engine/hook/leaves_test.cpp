@@ -7,7 +7,7 @@
 namespace sonde::hook {
 namespace {
 
-// Of these kinds in turn, with sequences from 1 on.
+// Fetches and forwards in turn, with sequences from 1 on.
 class LeavesTest : public testing::Test {
  protected:
   void add(std::size_t count) {
