@@ -165,21 +165,16 @@ def test_methods_of_an_instance_record_into_the_one_session(memory):
     assert tree["span_count"] == 1 + 2 + 4
 
 
-IMPORT_COST = """
-    import sys, time
-    before = set(sys.modules)
-    start = time.perf_counter()
-    import cirron
-    print(time.perf_counter() - start)
-    print(*(set(sys.modules) - before))
-"""
-
-
-def test_import_is_cheap_and_brings_nothing_heavy():
-    run_python("import cirron")  # compiles and caches
-    runs = [run_python(IMPORT_COST).stdout.splitlines() for _ in range(5)]
-    assert min(float(seconds) for seconds, _ in runs) < 0.040
-    modules = set(runs[0][1].split())
+def test_import_brings_nothing_heavy():  # what it costs is a row of make bench
+    found = run_python(
+        """
+        import sys
+        before = set(sys.modules)
+        import cirron
+        print(*(set(sys.modules) - before))
+        """
+    )
+    modules = set(found.stdout.split())
     assert not modules & {"logging", "typing", "asyncio", "threading", "tomllib", "json", "pathlib",
                           "importlib.metadata", "dataclasses", "inspect", "numpy"}  # fmt: skip
 
