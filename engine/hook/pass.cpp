@@ -258,6 +258,13 @@ void Training::use_batches() noexcept {
   }
 }
 
+void Training::use_newest() noexcept {
+  if (last_ == nullptr || last_->ever_used_) return;
+  last_->ever_used_ = true;
+  last_->group_ = last_->idle_;
+  last_->ahead_ = 0;
+}
+
 // The batches that were fetched for this step are trained with.
 void Training::prove() {
   proven_ = knows_training_ = true;

@@ -8,6 +8,7 @@
 
 #include "engine/probe/device_queue.h"
 #include "python/native/hooks.h"
+#include "python/native/newest_batch.h"
 #include "python/native/own_loops.h"
 #include "python/native/training_call.h"
 
@@ -69,8 +70,7 @@ bool ask(PyObject* question, PyObject* function, PyObject* about) {
 }
 
 void judge(PyObject* function, PyObject* const* args, std::size_t flagged, PyObject* keys) {
-  const Py_ssize_t count =
-      PyVectorcall_NARGS(flagged) + (keys != nullptr ? PyTuple_GET_SIZE(keys) : 0);
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
   const Ref all(PyTuple_New(count));
   for (Py_ssize_t i = 0; all && i < count; ++i) PyTuple_SET_ITEM(all.get(), i, Py_NewRef(args[i]));
   if (ask(g_is_fed, function, all.get())) return set_role(function, Role::kTrains);
@@ -83,6 +83,11 @@ PyObject* outermost(PyObject* function, PyObject* const* args, std::size_t flagg
   if (role_of(function) == Role::kDifferentiates) judge(function, args, flagged, keys);
   // Keras's fit watches the queue, and has steps of its own.
   const bool trains = role_of(function) == Role::kTrains && !probe::queue_watched();
+  if (trains) {
+    with_training([&](hook::Training& training, hook::Here) {
+      use_batch(training, args, PyVectorcall_NARGS(flagged) + keyword_count(keys));
+    });
+  }
   const std::uint64_t step = trains ? begin_compiled_step(function, true) : 0;
   t_outermost = function;
   PyObject* result = g_original(function, args, flagged, keys);

@@ -9,6 +9,7 @@
 #include "python/native/exceptions.h"
 #include "python/native/frameworks.h"
 #include "python/native/hooks.h"
+#include "python/native/newest_batch.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -59,6 +60,7 @@ SONDE_APART bool lies_on_gpu(PyObject* item) {
 SONDE_COLD PyObject* end_without_item(Pass& pass) {
   const bool ended = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration);
   const std::string error = ended ? std::string() : exception_members();
+  drop_newest_batch();
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, pass, ended ? hook::Fetched::kEnd : hook::Fetched::kError, false,
                        error);
@@ -81,6 +83,8 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   PyObject* item = next(self->base);
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
+  if (self->pass->waits()) [[unlikely]]
+    keep_newest_batch(item);
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, *self->pass, hook::Fetched::kItem,
                        probe::gpu_running() && lies_on_gpu(item));
@@ -106,6 +110,7 @@ void note_exception(const LoaderIterator* self) {
 
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
+  if (self->pass->waits()) drop_newest_batch();
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     note_exception(self);
   Training::end_pass(record::this_thread(),

@@ -12,6 +12,7 @@
 #include "python/native/graph_watch.h"
 #include "python/native/hooks.h"
 #include "python/native/module_table.h"
+#include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
 #include "python/native/seen.h"
 #include "python/native/symbolic.h"
@@ -128,16 +129,18 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
     return original(function, args, flagged, keys);
   look_for_gpu();
   torch_in_use();
-  const bool training = in_training_mode(module);
+  const bool in_training = in_training_mode(module);
   const hook::Forward forward{.gradients = gradients_on(),
-                              .training = training,
+                              .training = in_training,
                               .owned = known.owned,
-                              .attrs = training ? known.train_attrs : known.eval_attrs,
+                              .attrs = in_training ? known.train_attrs : known.eval_attrs,
                               .module = module};
-  note_for_snapshots(known, module, training && forward.gradients);
+  note_for_snapshots(known, module, in_training && forward.gradients);
   if (forward.owned != hook::Owned::kNo) note_last_model(*stack, module);
   const Here here{*thread, *stack};
-  const record::ScopeHandle scope = Training::of(here).begin_forward(here, forward);
+  Training& training = Training::of(here);
+  use_batch(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
+  const record::ScopeHandle scope = training.begin_forward(here, forward);
   stack_changed(*thread, *stack);
   tell_epoch_ends();
   t_forward_depth = 1;

@@ -250,8 +250,7 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
-  const Py_ssize_t count =
-      PyVectorcall_NARGS(flagged) + (keys != nullptr ? PyTuple_GET_SIZE(keys) : 0);
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
   for (Py_ssize_t i = 1; i < count; ++i) {
     if (holds_symbolic(args[i])) return true;
   }

@@ -9,6 +9,11 @@
 
 namespace sonde::native {
 
+// Of a vectorcall: how many arguments by name follow those by position.
+inline Py_ssize_t keyword_count(PyObject* keys) noexcept {
+  return keys != nullptr ? PyTuple_GET_SIZE(keys) : 0;
+}
+
 // Owns one reference.
 class Ref {
  public:

@@ -10,6 +10,7 @@ ci.profile(output="none", flush_interval=3600)
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
 from trees import sketch, spans  # noqa: E402
 
 X = jnp.linspace(0.0, 1.0, 12).reshape(4, 3)
@@ -195,6 +196,19 @@ def torch_comes_in_the_middle():
         if i == 3:
             import torch  # noqa: F401
         params, _ = step(params, X)
+    return sketch()
+
+
+@run
+def batches_from_a_loader():
+    """The first call shows nothing, so its batch is skipped, as far as can be told."""
+    from torch.utils.data import DataLoader
+
+    data = DataLoader([np.asarray(X)] * 4, batch_size=2, collate_fn=np.stack)
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for _ in range(3):
+        for x in data:
+            params, _ = step(params, x)
     return sketch()
 
 

@@ -99,6 +99,7 @@ class Training(Short):
     after: Val | None = None  # after every pass
     peek: str = "none"  # none, before, kept, forward, mid
     cut: Cut | None = None
+    skip: int = 0  # so many batches of the first pass: it is resumed in the middle
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,6 +262,9 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     if waits and after and after.source == "tensors":
         # With gradients on, it is on the batch that waits, as far as one can tell.
         after = replace(after, grad="off")
+    # What is skipped can be told from what is fetched ahead where a model has the batch itself.
+    skips = shape in ("plain", "bar", "fresh", "while") and cut is None and update.form != "bare"
+    skip = draw(st.integers(1, batches - 1)) if skips and batches > 1 and draw(rarely) else 0
     return Training(
         shape=shape,
         loader=draw(st.sampled_from(["tensors", "iterable", "subclass"])),
@@ -271,6 +275,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
         after=after,
         peek=draw(st.sampled_from(["none", "none", "none", "before", "kept", "forward", "mid"])),
         cut=cut,
+        skip=skip,
     )
 
 

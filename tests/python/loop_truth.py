@@ -128,6 +128,10 @@ class Truth:
         self.epoch_no, self.step_no = divmod(number, self.epoch_steps)
         self.step_done = False
 
+    def skipped(self):
+        """Nothing is done with the batch."""
+        self.resolve("free")
+
     def dropped(self):
         """The loop is left right after a fetch."""
         self.resolve("free")

@@ -88,3 +88,9 @@ def test_the_originals_are_back_after_the_session(runs):
 
 def test_session_that_ends_while_a_step_is_traced(runs):
     assert runs["session_that_ends_inside_a_step"] == ""
+
+
+def test_epochs_over_a_loader_have_their_own_batches(runs):
+    both = "step[0](data_load compiled_step) step[1](data_load compiled_step)"
+    first = "epoch[0](step[0](data_load data_load compiled_step))"
+    assert runs["batches_from_a_loader"] == f"{first} epoch[1]({both}) epoch[2]({both})"

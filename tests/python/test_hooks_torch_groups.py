@@ -4,6 +4,7 @@ optimizer on the way."""
 import copy
 import itertools
 import re
+import weakref
 from collections import deque
 
 import cirron as ci
@@ -138,6 +139,63 @@ def test_a_loader_that_is_asked_again_behind_its_epoch():
         loop.update(batch)
     steps = "step(d d f b o) step(d f b o) step(f b o)"
     assert tree() == f"epoch[0]({steps}) validation(f) epoch[1](2 steps(d f b o))"
+
+
+SKIPS = {
+    "continue": lambda data: (x for i, x in enumerate(data) if i >= 2),
+    "islice": lambda data: itertools.islice(data, 2, None),
+}
+
+
+@pytest.mark.parametrize("skip", SKIPS.values(), ids=SKIPS)
+def test_batches_that_are_skipped_are_not_fetched_ahead(skip):
+    loop, data = Loop(), loader(4)
+    for epoch in range(3):
+        for batch in skip(data) if epoch == 0 else data:
+            loop.update(batch)
+    resumed = "epoch[0](step(d d d f b o) step(d f b o))"
+    assert tree() == f"{resumed} epoch[1](4 steps(d f b o)) epoch[2](4 steps(d f b o))"
+
+
+def test_batches_that_are_skipped_in_a_later_epoch():
+    loop = Loop()
+    data = DataLoader([{"x": torch.ones(2, 4), "y": i} for i in range(4)], batch_size=None)
+    for epoch in range(3):
+        for i, batch in enumerate(data):
+            if epoch != 1 or i != 0:
+                loop.update(batch["x"])
+        loop.look()
+    whole = "(4 steps(d f b o)) validation(f)"
+    resumed = "epoch[1](step(d d f b o) 2 steps(d f b o)) validation(f)"
+    assert tree() == f"epoch[0]{whole} {resumed} epoch[2]{whole}"
+
+
+def test_what_is_fetched_ahead_is_still_told_when_the_batches_are_handed_over():
+    loop, data = Loop(), loader(4)
+    for _ in range(2):
+        waiting = deque()
+        for batch in data:
+            waiting.append(batch)
+            if len(waiting) > 2:
+                loop.update(waiting.popleft())
+        for batch in waiting:
+            loop.update(batch)
+    steps = "(step(d d d f b o) step(d f b o) 2 steps(f b o))"
+    assert tree() == f"epoch[0]{steps} epoch[1]{steps}"
+
+
+def test_a_skipped_batch_is_not_kept_alive():
+    loop, kept = Loop(), []
+    for i, batch in enumerate(loader(3)):
+        kept.append(weakref.ref(batch))
+        if i == 1:
+            loop.update(batch)
+    del batch
+    assert [reference() for reference in kept] == [None] * 3
+    for batch in loader(3):  # nothing is done with any
+        kept.append(weakref.ref(batch))
+    del batch
+    assert kept[-1]() is None
 
 
 def test_a_loop_that_is_left_right_behind_a_fetch_has_no_step_for_it():

@@ -1,0 +1,29 @@
+// Several batches were fetched before any was used. Are they fetched ahead, so that the oldest is
+// used first, or were all but the newest skipped (a run that is resumed in the middle of an epoch)?
+// The counts are the same; but whoever skips hands the newest to his model.
+#pragma once
+
+#include "engine/hook/training.h"
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+namespace detail {
+extern PyObject* g_newest_batch;
+SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* args,
+                                    Py_ssize_t count) noexcept;
+}  // namespace detail
+
+// This one was fetched, and so were others before it that nothing was done with. It is kept alive
+// until something is, or until there is another one.
+SONDE_COLD void keep_newest_batch(PyObject* batch) noexcept;
+// No more are fetched.
+SONDE_COLD void drop_newest_batch() noexcept;
+
+// A model, or a compiled step, is about to run with these.
+inline void use_batch(hook::Training& training, PyObject* const* args, Py_ssize_t count) noexcept {
+  if (detail::g_newest_batch != nullptr) [[unlikely]]
+    detail::compare_with_newest(training, args, count);
+}
+
+}  // namespace sonde::native
