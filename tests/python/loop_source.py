@@ -218,7 +218,7 @@ def write_body(w, part, n):
     """What is done with the batch `x`, the `i`-th of its pass."""
     if part.skip:
         with w.block(f"if e == 0 and i < {part.skip}:"):
-            w("T.skipped()", "continue")
+            w("T.passed_over()", "continue")
     write_cut(w, part.cut, "fetch")
     w(f"T.batch(ahead={'ahead' in part.shape})")
     batches = max(1, part.batches - 1) if part.shape == "zip" else part.batches

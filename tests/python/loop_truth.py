@@ -128,7 +128,7 @@ class Truth:
         self.epoch_no, self.step_no = divmod(number, self.epoch_steps)
         self.step_done = False
 
-    def skipped(self):
+    def passed_over(self):
         """Nothing is done with the batch."""
         self.resolve("free")
 
