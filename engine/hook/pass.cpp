@@ -259,9 +259,9 @@ void Training::use_batches() noexcept {
 }
 
 void Training::use_newest() noexcept {
-  if (last_ == nullptr || last_->ever_used_) return;
+  if (last_ == nullptr) return;
+  if (!last_->ever_used_) last_->group_ = last_->idle_;  // else the step of an optimizer has begun
   last_->ever_used_ = true;
-  last_->group_ = last_->idle_;
   last_->ahead_ = 0;
 }
 
