@@ -60,7 +60,6 @@ SONDE_APART bool lies_on_gpu(PyObject* item) {
 SONDE_COLD PyObject* end_without_item(Pass& pass) {
   const bool ended = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration);
   const std::string error = ended ? std::string() : exception_members();
-  drop_newest_batch();
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, pass, ended ? hook::Fetched::kEnd : hook::Fetched::kError, false,
                        error);
@@ -73,6 +72,8 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
+  if (keeps_newest_batch()) [[unlikely]]
+    drop_newest_batch();
   with_training([&](Training& training, Here here) {
     const Pass& pass = *self->pass;
     const hook::Hint hint = pass.trains() && gradients_on()
@@ -110,7 +111,7 @@ void note_exception(const LoaderIterator* self) {
 
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
-  if (self->pass->waits()) drop_newest_batch();
+  if (keeps_newest_batch()) drop_newest_batch();
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     note_exception(self);
   Training::end_pass(record::this_thread(),

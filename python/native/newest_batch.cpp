@@ -43,11 +43,12 @@ void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
 
 void detail::compare_with_newest(hook::Training& training, PyObject* const* args,
                                  Py_ssize_t count) noexcept {
-  const Ref batch(std::exchange(g_newest_batch, nullptr));
   std::vector<PyObject*> fetched, given;
-  collect(batch.get(), kDepth, fetched);
+  collect(g_newest_batch, kDepth, fetched);
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
-  if (std::ranges::find_first_of(given, fetched) != given.end()) training.use_newest();
+  if (std::ranges::find_first_of(given, fetched) == given.end()) return;
+  training.use_newest();
+  drop_newest_batch();
 }
 
 void keep_newest_batch(PyObject* batch) noexcept {

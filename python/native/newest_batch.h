@@ -15,10 +15,10 @@ SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* a
 }  // namespace detail
 
 // This one was fetched, and so were others before it that nothing was done with. It is kept alive
-// until something is, or until there is another one.
+// until a model runs with it, or until the next fetch: other models may come first (a generator).
 SONDE_COLD void keep_newest_batch(PyObject* batch) noexcept;
-// No more are fetched.
 SONDE_COLD void drop_newest_batch() noexcept;
+inline bool keeps_newest_batch() noexcept { return detail::g_newest_batch != nullptr; }
 
 // A model, or a compiled step, is about to run with these.
 inline void use_batch(hook::Training& training, PyObject* const* args, Py_ssize_t count) noexcept {
