@@ -1,5 +1,5 @@
-// Where the linker puts functions and data. The hooks run once per training step, after a whole model has
-// gone through the caches: each line of code they touch is a miss, each page another one.
+// Where the linker puts functions and data. The hooks run once per training step, after a whole
+// model has gone through the caches: each line of code they touch is a miss, each page another one.
 #pragma once
 
 // Runs on every plain step: such code lies together.

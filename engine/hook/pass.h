@@ -27,7 +27,7 @@ class alignas(64) Pass {
   // It makes an epoch that is trained in: whatever a fetch looks like.
   bool trains() const noexcept { return trains_ && role_ == Role::kOwner; }
   // Several batches of it were fetched, and none was used.
-  bool waits() const noexcept { return fetches_ > 1 && !ever_used_; }
+  bool has_unused() const noexcept { return fetches_ > 1 && !ever_used_; }
   // How many batches the loader says it has; 0: it does not say.
   void set_length(std::uint64_t batches) noexcept { length_ = batches; }
 

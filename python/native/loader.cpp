@@ -84,7 +84,7 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   PyObject* item = next(self->base);
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
-  if (self->pass->waits()) [[unlikely]]
+  if (self->pass->has_unused()) [[unlikely]]
     keep_newest_batch(item);
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, *self->pass, hook::Fetched::kItem,

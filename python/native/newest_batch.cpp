@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostParts = 64;
 constexpr int kDepth = 2;
 
-// Others than these are one object wherever they come from.
+// Numbers, texts and types may be one object wherever they come from: they tell nothing.
 bool tells_apart(PyObject* object) {
   return object != Py_None && !PyLong_Check(object) && !PyFloat_Check(object) &&
          !PyUnicode_Check(object) && !PyBytes_Check(object) && !PyType_Check(object);
