@@ -1,16 +1,40 @@
 // The command `sonde`: declares the commands of kCommands, runs the one that was asked for.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "engine/cli/command.h"
 #include "engine/cli/output.h"
 
+namespace {
+
+// Is the first word, if there is one, a command?
+bool is_known(int argc, char** argv) {
+  using sonde::cli::kCommands;
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  return word.empty() || word.front() == '-' ||
+         std::ranges::any_of(kCommands, [&](const auto& each) { return word == each.name; });
+}
+
+void complain_of_command(std::string_view word) {
+  std::string text = "there is no command " + std::string(word) + "; there are ";
+  for (const sonde::cli::Command& each : sonde::cli::kCommands) {
+    if (&each != std::begin(sonde::cli::kCommands)) text += ", ";
+    text += each.name;
+  }
+  sonde::cli::complain(text + ": sonde --help says what they do");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace sonde;
   cli::prepare_output();
+  if (!is_known(argc, argv)) return complain_of_command(argv[1]), 2;
   CLI::App app(
       "Sonde reads what a training run recorded: its tree of spans, its live state, its last "
       "moments.",

@@ -258,11 +258,11 @@ void Training::use_batches() noexcept {
   }
 }
 
-void Training::use_newest() noexcept {
-  if (last_ == nullptr) return;
-  if (!last_->ever_used_) last_->group_ = last_->idle_;  // else the step of an optimizer has begun
-  last_->ever_used_ = true;
-  last_->ahead_ = 0;
+void Training::use_newest(Pass& pass) noexcept {
+  if (pass.training_ != this) return;
+  if (!pass.ever_used_) pass.group_ = pass.idle_;  // else the step of an optimizer has begun
+  pass.ever_used_ = true;
+  pass.ahead_ = 0;
 }
 
 // The batches that were fetched for this step are trained with.

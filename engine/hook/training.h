@@ -79,9 +79,9 @@ class alignas(64) Training {
   // `gpu_work`: the fetch may have given the GPU something to do.
   SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false,
                            std::string_view error = {}) noexcept;
-  // What runs next has the batch that was fetched last: those that were fetched before it, and
+  // What runs next has the batch that this pass has fetched last: those that it fetched before, and
   // nothing was done with, were skipped.
-  void use_newest() noexcept;
+  void use_newest(Pass& pass) noexcept;
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.

@@ -2,7 +2,9 @@
 // that its type keeps in every object is exchanged, which is what a call from bytecode reaches.
 //
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
-// training step. Whether it does is asked, in Python, at its first calls only.
+// training step. If the parameters that it differentiates are replaced between its calls, but not
+// by what it returned, the program updates them elsewhere, and the function is a backward. Which of
+// them it is, Python code of ours is asked, at its first calls only.
 #include <unordered_map>
 #include <utility>
 
@@ -16,7 +18,8 @@ namespace sonde::native {
 
 namespace {
 
-enum class Role : std::uint8_t { kUnknown, kDifferentiates, kTrains, kOther };
+// kDifferentiates: nothing more is known yet.
+enum class Role : std::uint8_t { kUnknown, kDifferentiates, kStep, kBackward, kOther };
 
 struct Jitted {
   PyObject* reference = nullptr;  // weak; tells when the function goes
@@ -29,7 +32,8 @@ constexpr int kMostQuestions = 8;
 std::unordered_map<PyObject*, Jitted> g_jitted;
 vectorcallfunc g_original = nullptr;  // the same for all of them
 bool g_on = false;
-PyObject *g_is_fed = nullptr, *g_note = nullptr;  // is_fed(function, args), note(function, result)
+// role(function, args): "step", "backward" or None; note(function, args, result)
+PyObject *g_role = nullptr, *g_note = nullptr;
 constinit thread_local PyObject* t_outermost = nullptr;
 
 vectorcallfunc* place_of(PyObject* function) {
@@ -55,46 +59,64 @@ void set_role(PyObject* function, Role role) {
   if (Jitted* jitted = find(function)) jitted->role = role;
 }
 
+struct Arguments {
+  PyObject* const* values;
+  Py_ssize_t count;  // those with a name too
+
+  [[nodiscard]] Ref tuple() const {
+    Ref all(PyTuple_New(count));
+    for (Py_ssize_t i = 0; all && i < count; ++i)
+      PyTuple_SET_ITEM(all.get(), i, Py_NewRef(values[i]));
+    return all;
+  }
+};
+
 // A question of ours that fails is the last one about this function.
-bool ask(PyObject* question, PyObject* function, PyObject* about) {
+Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject* result = nullptr) {
   const KeepError keep;
-  const Ref held(Py_XNewRef(question));
-  const Ref answer(held && about != nullptr
-                       ? PyObject_CallFunctionObjArgs(held.get(), function, about, nullptr)
-                       : nullptr);
+  const Ref held(Py_XNewRef(question)), all = args.tuple();
+  Ref answer(held && all
+                 ? PyObject_CallFunctionObjArgs(held.get(), function, all.get(), result, nullptr)
+                 : nullptr);
   if (!answer) {
     PyErr_Clear();
     set_role(function, Role::kOther);
   }
-  return answer.get() == Py_True;
+  return answer;
 }
 
-void judge(PyObject* function, PyObject* const* args, std::size_t flagged, PyObject* keys) {
-  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
-  const Ref all(PyTuple_New(count));
-  for (Py_ssize_t i = 0; all && i < count; ++i) PyTuple_SET_ITEM(all.get(), i, Py_NewRef(args[i]));
-  if (ask(g_is_fed, function, all.get())) return set_role(function, Role::kTrains);
+void judge(PyObject* function, const Arguments& args) {
+  const Ref answer = ask(g_role, function, args);
+  if (!answer) return;
+  if (answer.get() != Py_None) {
+    const bool step = PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0;
+    return set_role(function, step ? Role::kStep : Role::kBackward);
+  }
   Jitted* jitted = find(function);
   if (jitted != nullptr && ++jitted->asked == kMostQuestions) jitted->role = Role::kOther;
 }
 
-PyObject* outermost(PyObject* function, PyObject* const* args, std::size_t flagged,
+PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t flagged,
                     PyObject* keys) {
-  if (role_of(function) == Role::kDifferentiates) judge(function, args, flagged, keys);
+  const Arguments args{values, PyVectorcall_NARGS(flagged) + keyword_count(keys)};
+  if (role_of(function) == Role::kDifferentiates) judge(function, args);
   // Keras's fit watches the queue, and has steps of its own.
-  const bool trains = role_of(function) == Role::kTrains && !probe::queue_watched();
-  if (trains) {
+  const Role role = probe::queue_watched() ? Role::kOther : role_of(function);
+  if (role == Role::kStep || role == Role::kBackward) {
     with_training([&](hook::Training& training, hook::Here) {
-      use_batch(training, args, PyVectorcall_NARGS(flagged) + keyword_count(keys));
+      use_batch(training, args.values, args.count);
     });
   }
-  const std::uint64_t step = trains ? begin_compiled_step(function, true) : 0;
+  const std::uint64_t step = role == Role::kStep ? begin_compiled_step(function, true) : 0;
+  const record::ScopeHandle backward =
+      role == Role::kBackward ? begin_compiled_backward() : record::ScopeHandle{};
   t_outermost = function;
-  PyObject* result = g_original(function, args, flagged, keys);
+  PyObject* result = g_original(function, values, flagged, keys);
   t_outermost = nullptr;
   if (step != 0) end_compiled_step(step, result != nullptr);
+  if (backward) end_compiled_backward(backward, result != nullptr);
   if (result != nullptr && role_of(function) == Role::kDifferentiates)
-    ask(g_note, function, result);
+    ask(g_note, function, args, result);
   return result;
 }
 
@@ -132,13 +154,13 @@ PyObject* watch_jitted(PyObject*, PyObject* function) {
   Py_RETURN_TRUE;
 }
 
-// begin_jitted(is_fed, note)
+// begin_jitted(role, note)
 PyObject* begin_jitted(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "begin_jitted(is_fed, note)");
+    PyErr_SetString(PyExc_TypeError, "begin_jitted(role, note)");
     return nullptr;
   }
-  Py_XDECREF(std::exchange(g_is_fed, Py_NewRef(args[0])));
+  Py_XDECREF(std::exchange(g_role, Py_NewRef(args[0])));
   Py_XDECREF(std::exchange(g_note, Py_NewRef(args[1])));
   g_on = true;
   Py_RETURN_NONE;
@@ -152,7 +174,7 @@ PyObject* unwatch_jitted(PyObject*, PyObject*) {
     if (place != nullptr && *place == call_jitted) *place = g_original;
     Py_XDECREF(jitted.reference);  // with it its callback goes
   }
-  Py_XDECREF(std::exchange(g_is_fed, nullptr));
+  Py_XDECREF(std::exchange(g_role, nullptr));
   Py_XDECREF(std::exchange(g_note, nullptr));
   Py_RETURN_NONE;
 }
@@ -166,8 +188,9 @@ PyObject* jitted_differentiates(PyObject*, PyObject*) {
 
 PyMethodDef g_functions[] = {
     {"begin_jitted", as_method(begin_jitted), METH_FASTCALL,
-     "begin_jitted(is_fed, note)\n--\n\nwatch_jitted may be used. is_fed(function, args): are they "
-     "what it returned last? note(function, result): what that was."},
+     "begin_jitted(role, note)\n--\n\nwatch_jitted may be used. role(function, args): is it a "
+     "\"step\", a \"backward\", or None yet? note(function, args, result): what it got and "
+     "returned."},
     {"watch_jitted", watch_jitted, METH_O,
      "watch_jitted(function)\n--\n\nCalls of this compiled function may be training steps."},
     {"unwatch_jitted", unwatch_jitted, METH_NOARGS,

@@ -73,7 +73,7 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
   if (keeps_newest_batch()) [[unlikely]]
-    drop_newest_batch();
+    drop_newest_batch(*self->pass);
   with_training([&](Training& training, Here here) {
     const Pass& pass = *self->pass;
     const hook::Hint hint = pass.trains() && gradients_on()
@@ -85,7 +85,7 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
   if (self->pass->has_unused()) [[unlikely]]
-    keep_newest_batch(item);
+    keep_newest_batch(*self->pass, item);
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, *self->pass, hook::Fetched::kItem,
                        probe::gpu_running() && lies_on_gpu(item));
@@ -111,7 +111,7 @@ void note_exception(const LoaderIterator* self) {
 
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
-  if (keeps_newest_batch()) drop_newest_batch();
+  if (keeps_newest_batch()) drop_newest_batch(*self->pass);
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     note_exception(self);
   Training::end_pass(record::this_thread(),

@@ -12,6 +12,8 @@ SONDE_HOT_DATA PyObject* g_newest_batch = nullptr;
 
 namespace {
 
+hook::Pass* g_newest_pass = nullptr;  // that it was fetched from
+
 // Of more, or deeper, the rest is not looked at.
 constexpr std::size_t kMostParts = 64;
 constexpr int kDepth = 2;
@@ -47,14 +49,17 @@ void detail::compare_with_newest(hook::Training& training, PyObject* const* args
   collect(g_newest_batch, kDepth, fetched);
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
   if (std::ranges::find_first_of(given, fetched) == given.end()) return;
-  training.use_newest();
-  drop_newest_batch();
+  training.use_newest(*g_newest_pass);
+  drop_newest_batch(*g_newest_pass);
 }
 
-void keep_newest_batch(PyObject* batch) noexcept {
+void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept {
+  g_newest_pass = &pass;
   Py_XDECREF(std::exchange(detail::g_newest_batch, Py_NewRef(batch)));
 }
 
-void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest_batch); }
+void drop_newest_batch(const hook::Pass& pass) noexcept {
+  if (g_newest_pass == &pass) Py_CLEAR(detail::g_newest_batch);
+}
 
 }  // namespace sonde::native

@@ -9,15 +9,16 @@
 namespace sonde::native {
 
 namespace detail {
-extern PyObject* g_newest_batch;
+extern PyObject* g_newest_batch;  // null: none is kept
 SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* args,
                                     Py_ssize_t count) noexcept;
 }  // namespace detail
 
-// This one was fetched, and so were others before it that nothing was done with. It is kept alive
-// until a model runs with it, or until the next fetch: other models may come first (a generator).
-SONDE_COLD void keep_newest_batch(PyObject* batch) noexcept;
-SONDE_COLD void drop_newest_batch() noexcept;
+// This one was fetched, and so were others of its pass before it that nothing was done with. It is
+// kept alive until a model runs with it, or until the pass fetches again or ends: other models, and
+// validations over other loaders, may come first.
+SONDE_COLD void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept;
+SONDE_COLD void drop_newest_batch(const hook::Pass& pass) noexcept;
 inline bool keeps_newest_batch() noexcept { return detail::g_newest_batch != nullptr; }
 
 // A model, or a compiled step, is about to run with these.

@@ -265,6 +265,22 @@ void end_compiled_step(std::uint64_t number, bool completed) noexcept {
   end_update(number, completed, completed ? std::string() : exception_members());
 }
 
+record::ScopeHandle begin_compiled_backward() noexcept {
+  record::ScopeHandle scope;
+  with_training([&](Training& training, Here here) {
+    scope = training.begin_backward(here);
+    if (scope) describe(here, true, 0);
+  });
+  return scope;
+}
+
+void end_compiled_backward(const record::ScopeHandle& scope, bool completed) noexcept {
+  const std::string error = completed ? std::string() : exception_members();
+  with_training([&](Training& training, Here here) {
+    training.end_backward(here, scope, !completed, error);
+  });
+}
+
 bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
 
 }  // namespace sonde::native

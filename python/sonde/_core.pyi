@@ -280,11 +280,13 @@ def levels_recorded() -> bool:
     """The same for the spans of the session, as far as they are held."""
 
 def begin_jitted(
-    is_fed: Callable[[object, tuple[object, ...]], bool], note: Callable[[object, object], None]
+    role: Callable[[object, tuple[object, ...]], str | None],
+    note: Callable[[object, tuple[object, ...], object], None],
 ) -> None:
     """watch_jitted may be used.
 
-    is_fed(function, args): are they what it returned last? note(function, result): what that was.
+    role(function, args): is it a "step", a "backward", or None yet? note(function, args, result):
+    what it got and returned.
     """
 
 def watch_jitted(function: object) -> bool:

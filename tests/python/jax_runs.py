@@ -87,15 +87,38 @@ def every_way_to_call_jit():
 @run
 def what_is_no_step():
     params = fresh()
-    gradients = jax.jit(lambda p, x: jax.grad(loss_of)(p, x))
+    sensitivity = jax.jit(lambda p, x: jax.grad(loss_of)(p, x))
     predict = jax.jit(lambda p, x: x @ p["w"])
     simulate, position = jax.jit(lambda x: x * 0.9), X
     for _ in range(12):
-        grads = gradients(params, X)
-        params = jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, grads)
+        sensitivity(params, X + 1.0)  # of parameters that nobody changes
         predict(params, X)
         position = simulate(position)
     return sketch()
+
+
+def stepped(params, grads):
+    return jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, grads)
+
+
+@run
+def updates_elsewhere():
+    """Gradients are compiled; the update is a compiled function of its own, or none at all."""
+    trees = []
+    for update_apart in (stepped, jax.jit(stepped)):
+        gradients, params = jax.jit(jax.value_and_grad(loss_of)), fresh()
+        losses = []
+        for _ in range(5):
+            loss, grads = gradients(params, X)
+            params = update_apart(params, grads)
+            losses.append(float(loss))
+        assert losses == sorted(losses, reverse=True)
+        trees.append(sketch())
+        timing = {span["attrs"]["timing"] for span in [*spans("backward"), *spans("step")]}
+        assert timing == {"dispatch"}
+        ci.shutdown()
+        ci.profile(output="none", flush_interval=3600)
+    return trees
 
 
 @run
@@ -129,6 +152,24 @@ def step_that_raises():
     ends = [span["end_ns"] is not None for span in spans("compiled_step")]
     params, _ = step(params, X)
     return {"raised": raised, "ends": ends, "then": len(spans("compiled_step"))}
+
+
+@run
+def backward_that_raises():
+    gradients, params = jax.jit(jax.grad(loss_of)), fresh()
+    for _ in range(3):
+        params = stepped(params, gradients(params, X))
+    try:
+        gradients(params, jnp.zeros((4, 7)))
+    except TypeError as error:
+        raised = type(error).__name__
+    params = stepped(params, gradients(params, X))
+    seen = spans("backward")
+    return {
+        "raised": raised,
+        "exceptions": [span["attrs"].get("exception") for span in seen],
+        "ends": [span["end_ns"] is not None for span in seen],
+    }
 
 
 @run
@@ -209,6 +250,18 @@ def batches_from_a_loader():
     for _ in range(3):
         for x in data:
             params, _ = step(params, x)
+    return sketch()
+
+
+@run
+def updates_elsewhere_over_a_loader():
+    from torch.utils.data import DataLoader
+
+    data = DataLoader([np.asarray(X)] * 6, batch_size=2, collate_fn=np.stack)
+    gradients, params = jax.jit(jax.grad(loss_of)), fresh()
+    for _ in range(2):
+        for x in data:
+            params = stepped(params, gradients(params, x))
     return sketch()
 
 

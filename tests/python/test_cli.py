@@ -583,3 +583,10 @@ def test_tail_ends_quietly_on_an_interrupt(tmp_path):
             tail.send_signal(signal.SIGINT)
             _, errors = tail.communicate(timeout=30)
         assert (tail.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("more", [[], ["--help"], ["somewhere"]])
+def test_a_command_that_there_is_not_is_named(more):
+    said = sonde("report", *more, status=2).stderr
+    assert "there is no command report" in said
+    assert "trace, snapshots, autopsy, tail" in said

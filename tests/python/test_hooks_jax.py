@@ -43,6 +43,17 @@ def test_functions_that_only_differentiate_or_only_go_round_are_no_steps(runs):
     assert runs["what_is_no_step"] == ""
 
 
+def test_gradients_of_parameters_that_are_updated_elsewhere_are_backwards(runs):
+    steps = "step[0](backward) step[1](backward) step[2](backward) step[3]...(backward)"
+    assert runs["updates_elsewhere"] == [f"epoch[0]...({steps})"] * 2
+
+
+def test_gradients_over_a_loader_have_a_step_for_each_batch(runs):
+    first = "step[0](data_load data_load backward) step[1](data_load backward)"
+    second = "step[0](data_load backward) step[1](data_load backward) step[2](data_load backward)"
+    assert runs["updates_elsewhere_over_a_loader"] == f"epoch[0]({first}) epoch[1]({second})"
+
+
 def test_function_inside_another_counts_once(runs):
     assert runs["one_in_another"] == 3
 
@@ -61,6 +72,13 @@ def test_another_framework_that_is_imported_in_a_loop_starts_no_other_count(runs
 
 def test_step_that_raises(runs):
     assert runs["step_that_raises"] == {"raised": True, "ends": [True] * 3, "then": 4}
+
+
+def test_backward_that_raises(runs):
+    seen = runs["backward_that_raises"]
+    assert seen["raised"] == "TypeError"
+    assert seen["exceptions"] == [None, None, "TypeError", None]
+    assert seen["ends"] == [True] * 4
 
 
 def test_nothing_is_kept_alive(runs):

@@ -6,15 +6,19 @@
 | | what it is (``lower``, ``trace``, ``isinstance`` and the rest are untouched) |
 | that it trains | it differentiates: ``jax.vjp``, on which ``grad`` is built, was seen while JAX |
 | | traced it; and it is given what it has returned before |
+| backward | it differentiates, and what it returned has the shapes of an argument that is |
+| | another at the next call: the program updates its parameters elsewhere |
 
 A call only hands work to the device, and says so (``timing: dispatch``). What is compiled into one
 function has no parts to be seen. The first call, which compiles, is no span: only the second shows
-that the state goes round.
+what becomes of the state.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import update_wrapper
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from sonde import _core, facts
@@ -34,7 +38,7 @@ MOST_LEAVES = 256  # of a result that are remembered
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
-    _core.begin_jitted(state.is_fed, state.note)
+    _core.begin_jitted(state.role, state.note)
     patches.on_undo(_core.unwatch_jitted)
     hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
@@ -75,20 +79,67 @@ def _told(original: Callable[..., Any], patches: Patches) -> Callable[..., Any]:
 
 
 class _States:
-    """What functions that differentiate have returned last, without keeping it alive."""
+    """What functions that differentiate have got and returned last, without keeping it alive."""
 
     def __init__(self, leaves: Callable[[object], list[Any]]) -> None:
         self._leaves = leaves
-        self._last: WeakKeyDictionary[Any, list[ref[Any]]] = WeakKeyDictionary()
+        self._last: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
 
-    def note(self, function: object, result: object) -> None:
-        self._last[function] = [ref(leaf) for leaf in self._leaves(result)[:MOST_LEAVES]]
+    def note(self, function: object, args: tuple[object, ...], result: object) -> None:
+        returned = self._leaves(result)[:MOST_LEAVES]
+        shapes = _shapes(returned)
+        trained = {}
+        for index, arg in enumerate(args):
+            leaves = self._leaves(arg)[:MOST_LEAVES]
+            known = _weak(leaves)
+            if known and _contains(shapes, _shapes(leaves)):
+                trained[index] = known
+        self._last[function] = _Call(_weak(returned), trained)
 
-    def is_fed(self, function: object, args: tuple[object, ...]) -> bool:
-        alive = {
-            id(leaf) for known in self._last.get(function, ()) if (leaf := known()) is not None
-        }
-        fed = any(id(leaf) in alive for leaf in self._leaves(args))
-        if fed:
-            facts.use("jax")  # a training step
-        return fed
+    def role(self, function: object, args: tuple[object, ...]) -> str | None:
+        last = self._last.get(function)
+        if last is None:
+            return None
+        returned = _alive(last.returned)
+        role = None
+        if any(id(leaf) in returned for leaf in self._leaves(args)):
+            role = "step"
+        elif any(self._is_replaced(args, index, old) for index, old in last.trained.items()):
+            role = "backward"
+        if role:
+            facts.use("jax")
+        return role
+
+    def _is_replaced(self, args: tuple[object, ...], index: int, old: list[ref[Any]]) -> bool:
+        leaves = self._leaves(args[index]) if index < len(args) else []
+        return bool(leaves) and _alive(old).isdisjoint(id(leaf) for leaf in leaves)
+
+
+class _Call(NamedTuple):
+    returned: list[ref[Any]]
+    trained: dict[int, list[ref[Any]]]  # arguments that may have their gradients in it, by place
+
+
+def _weak(leaves: list[Any]) -> list[ref[Any]]:
+    """Nothing for Python's and NumPy's numbers: they take no weak reference."""
+    known = []
+    for leaf in leaves:
+        with suppress(TypeError):
+            known.append(ref(leaf))
+    return known
+
+
+def _alive(known: list[ref[Any]]) -> set[int]:
+    return {id(leaf) for one in known if (leaf := one()) is not None}
+
+
+def _shapes(leaves: list[Any]) -> list[Any]:
+    return [getattr(leaf, "shape", None) for leaf in leaves]
+
+
+def _contains(whole: list[Any], part: list[Any]) -> bool:
+    """Does one list lie in the other? A leaf that is no array is in none."""
+    if None in part:
+        return False
+    starts = range(len(whole) - len(part) + 1)
+    return any(whole[start : start + len(part)] == part for start in starts)
