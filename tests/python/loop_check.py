@@ -11,6 +11,7 @@ class Place:
 
     def __init__(self, span, around):
         self.kind = span["name"]
+        self.mode = span["attrs"].get("mode")
         self.epoch, self.step, self.val = (
             next((each for each in reversed(around) if each["name"] == level), None)
             for level in LEVELS
@@ -141,6 +142,8 @@ class Check:
             label = f"{number}: {place.kind} is in {place.where()}, not in {self.said(number)}"
             if said is None or self.waits_for_a_look(number, place):
                 continue
+            if self.is_in_the_look(number, place):
+                continue
             if self.is_beside_its_step(number, place):
                 continue
             if isinstance(said, set):
@@ -177,6 +180,19 @@ class Check:
             and place.val is None
             and place.epoch is not None
             and (looks or later[:1] in (["val"], ["maybe"], ["free"]))
+        )
+
+    def is_in_the_look(self, number, place):
+        """A first batch, fetched in evaluation mode, and a look over another loader behind it."""
+        op, *later = self.truth.ops[number : number + 2]
+        ahead = self.places[number + 1 :]
+        return (
+            op.kind == "data_load"
+            and op.step == 0
+            and [each.kind for each in later if each.role in ("val", "maybe")] == ["data_load"]
+            and place.val is not None
+            and place.val is ahead[0].val
+            and next(each.mode for each in ahead if each.kind == "forward") == "eval"
         )
 
     def said(self, number):

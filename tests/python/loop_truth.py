@@ -32,6 +32,9 @@ Where no observer of a process could tell, more than one answer is right:
 12. Two looks at validation data without anything between them, one of them not a pass over a
     loader of its own: one validation or two. Likewise where a kept iterator begins anew.
 13. An epoch that is left right after a fetch: that fetch may be a step without anything else.
+14. A model that is trained in evaluation mode, and the first batch of its loop: if a look over
+    another loader, with gradients on, comes before anything is done with it, its fetch may be in
+    that validation.
 """
 
 from dataclasses import dataclass, field
