@@ -37,9 +37,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool evaluates =
       hint == Hint::kGradientsOff ||
       (hint == Hint::kModelInEval && !trains_in_eval_ && !trained_before(pass.source_));
-  if (Pass* other = checking();
-      hint == Hint::kGradientsOff && other != nullptr && !other->used_ && !other->off_)
-    keep_for_training(here, *other);
+  keep_what_waits(here, pass, hint);
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
@@ -99,6 +97,7 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
   if (announced_ > 0) return true;
   // The batches before it have been trained with, or dropped: this one is fetched instead of them.
   if (pass.waits_ && (done_ || !pass.used_)) follow(here, pass, now);
+  keep_what_waits(here, pass, hint);
   pass.off_ = hint == Hint::kGradientsOff;
   pass.had_member_ = false;
   if (pass.evaluates_ && !pass.trains_) {

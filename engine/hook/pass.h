@@ -26,6 +26,8 @@ class alignas(64) Pass {
   bool fresh() const noexcept { return role_ == Role::kNone; }
   // It makes an epoch that is trained in: whatever a fetch looks like.
   bool trains() const noexcept { return trains_ && role_ == Role::kOwner; }
+  // Its last fetch was made with gradients off.
+  bool fetched_off() const noexcept { return off_; }
   // Several batches of it were fetched, and none was used.
   bool has_unused() const noexcept { return fetches_ > 1 && !ever_used_; }
   // How many batches the loader says it has; 0: it does not say.

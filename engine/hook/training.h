@@ -82,6 +82,8 @@ class alignas(64) Training {
   // What runs next has the batch that this pass has fetched last: those that it fetched before, and
   // nothing was done with, were skipped.
   void use_newest(Pass& pass) noexcept;
+  // Something that has no span has used the batches that were fetched.
+  void use_unseen() noexcept { use_batches(); }
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
   // While the caller fetches for a step of its own (ci.batches), no step is opened here.
@@ -220,7 +222,7 @@ class alignas(64) Training {
   void remember(const Pass& pass);
   void own(Here here, Pass& pass, bool evaluates, const Moment& now);
   void pause_checks(Here here, const Moment& now);
-  SONDE_COLD void keep_for_training(Here here, Pass& pass);
+  SONDE_COLD void keep_what_waits(Here here, const Pass& next, Hint hint);
   SONDE_COLD void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   void note_fed(const Pass& pass) noexcept;
   void drop_last_fetch(record::ThreadState& thread, Pass& pass);

@@ -125,9 +125,13 @@ void Training::leave_check(Here here, Pass& pass, std::size_t first, const Momen
   if (!leaves_.empty()) step_with_leaves(here, start);
 }
 
-// It looked like validation, but a look comes before anything is done with its batch, which was
-// fetched with gradients on: that waits to be trained with.
-void Training::keep_for_training(Here here, Pass& pass) {
+// What is open looked like validation, but this fetch of another pass comes, with gradients off,
+// before anything is done with its batch, which was fetched with gradients on: that waits to be
+// trained with.
+void Training::keep_what_waits(Here here, const Pass& next, Hint hint) {
+  Pass* waiting = hint == Hint::kGradientsOff ? checking() : nullptr;
+  if (waiting == nullptr || waiting == &next || waiting->used_ || waiting->off_) return;
+  Pass& pass = *waiting;
   if (!pass.nested_) {
     record::relabel_scope(pass.scope_, names().epoch, next_epoch_);
   } else if (untouched(here.thread) && cancel(pass.scope_)) {

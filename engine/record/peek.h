@@ -58,6 +58,14 @@ class PeekedScope {
            slot < lane.depth.load(std::memory_order_acquire);
   }
 
+  // The session's scope; its text stays where it is. False: there is none.
+  bool read_session(const Header& head) noexcept {
+    detail::racy_copy<std::uint64_t>(&head.session, storage_,
+                                     sizeof(OpenScope) / sizeof(std::uint64_t));
+    text_bytes_ = 0;
+    return scope().sequence != 0;
+  }
+
   const OpenScope& scope() const noexcept { return *reinterpret_cast<const OpenScope*>(storage_); }
   // Name if it is not interned, then attributes.
   std::string_view text() const noexcept { return {text_, text_bytes_}; }

@@ -116,12 +116,12 @@ void Drainer::append_open(model::Batch& batch) const {
   Journal& journal = Journal::instance();
   const record::Header& head = journal.header();
   const std::size_t first = batch.spans.size();
-  if (head.session.sequence != 0) {
-    batch.spans.push_back(reader_.open_span(head.session,
+  record::PeekedScope copy;
+  if (copy.read_session(head)) {
+    batch.spans.push_back(reader_.open_span(copy.scope(),
                                             {head.session_text, record::kSessionTextBytes},
                                             head.session_thread_id, batch.arena));
   }
-  record::PeekedScope copy;
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
     const Lane& lane = journal.lane(i);
     if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;

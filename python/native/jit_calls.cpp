@@ -2,9 +2,11 @@
 // that its type keeps in every object is exchanged, which is what a call from bytecode reaches.
 //
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
-// training step. If the parameters that it differentiates are replaced between its calls, but not
-// by what it returned, the program updates them elsewhere, and the function is a backward. Which of
-// them it is, Python code of ours is asked, at its first calls only.
+// training step. If arrays that it got, and that have a counterpart of the same shape in its
+// result, are replaced between its calls by something that it did not return, then it returns
+// gradients, and the program updates elsewhere: it is a backward. Which of them it is, Python code
+// of ours is asked, at its first calls only.
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -27,7 +29,7 @@ struct Jitted {
   int asked = 0;
 };
 
-constexpr int kMostQuestions = 8;
+constexpr int kMostQuestions = 64;
 
 std::unordered_map<PyObject*, Jitted> g_jitted;
 vectorcallfunc g_original = nullptr;  // the same for all of them
@@ -85,38 +87,70 @@ Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject*
   return answer;
 }
 
+bool any_is(Role role) {
+  return std::ranges::any_of(g_jitted, [&](const auto& each) { return each.second.role == role; });
+}
+
+// A program that has whole steps has no gradients apart from them: those are an evaluation's
+// (forces, attacks).
+void settle_role(PyObject* function, bool step) {
+  if (!step) {
+    if (!any_is(Role::kStep)) set_role(function, Role::kBackward);
+    return;
+  }
+  for (auto& [other, jitted] : g_jitted) {
+    if (jitted.role == Role::kBackward) jitted.role = Role::kOther;
+  }
+  set_role(function, Role::kStep);
+}
+
+// It may yet show more of itself. A backward too: what it gets may be what it returned long ago.
+bool is_asked(PyObject* function) {
+  const Jitted* jitted = find(function);
+  return jitted != nullptr && jitted->asked < kMostQuestions &&
+         (jitted->role == Role::kDifferentiates || jitted->role == Role::kBackward);
+}
+
 void judge(PyObject* function, const Arguments& args) {
   const Ref answer = ask(g_role, function, args);
   if (!answer) return;
-  if (answer.get() != Py_None) {
-    const bool step = PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0;
-    return set_role(function, step ? Role::kStep : Role::kBackward);
-  }
+  if (answer.get() != Py_None)
+    settle_role(function, PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0);
   Jitted* jitted = find(function);
-  if (jitted != nullptr && ++jitted->asked == kMostQuestions) jitted->role = Role::kOther;
+  if (jitted != nullptr && ++jitted->asked == kMostQuestions &&
+      jitted->role == Role::kDifferentiates)
+    jitted->role = Role::kOther;
+}
+
+// The batch that was fetched is used now. `seen`: by something that has a span.
+void use_batch_of(const Arguments& args, bool seen) {
+  with_training([&](hook::Training& training, hook::Here) {
+    use_batch(training, args.values, args.count);
+    if (!seen) training.use_unseen();
+  });
 }
 
 PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t flagged,
                     PyObject* keys) {
   const Arguments args{values, PyVectorcall_NARGS(flagged) + keyword_count(keys)};
-  if (role_of(function) == Role::kDifferentiates) judge(function, args);
+  if (is_asked(function)) judge(function, args);
   // Keras's fit watches the queue, and has steps of its own.
-  const Role role = probe::queue_watched() ? Role::kOther : role_of(function);
-  if (role == Role::kStep || role == Role::kBackward) {
-    with_training([&](hook::Training& training, hook::Here) {
-      use_batch(training, args.values, args.count);
-    });
+  const bool own_loop = !probe::queue_watched();
+  const Role role = role_of(function);
+  std::uint64_t span = 0;
+  if (own_loop && (role == Role::kStep || role == Role::kBackward)) {
+    use_batch_of(args, true);
+    span =
+        begin_compiled(function, role == Role::kStep ? Compiled::kStep : Compiled::kBackward, true);
   }
-  const std::uint64_t step = role == Role::kStep ? begin_compiled_step(function, true) : 0;
-  const record::ScopeHandle backward =
-      role == Role::kBackward ? begin_compiled_backward() : record::ScopeHandle{};
   t_outermost = function;
   PyObject* result = g_original(function, values, flagged, keys);
   t_outermost = nullptr;
-  if (step != 0) end_compiled_step(step, result != nullptr);
-  if (backward) end_compiled_backward(backward, result != nullptr);
-  if (result != nullptr && role_of(function) == Role::kDifferentiates)
+  if (span != 0) end_compiled(span, result != nullptr);
+  if (result != nullptr && is_asked(function)) {
+    if (own_loop && span == 0) use_batch_of(args, false);
     ask(g_note, function, args, result);
+  }
   return result;
 }
 

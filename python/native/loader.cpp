@@ -72,8 +72,6 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   const iternextfunc next = Py_TYPE(self->base)->tp_iternext;
   if (self->pass == nullptr || !hooks_in_place()) return next(self->base);
   look_for_gpu();
-  if (keeps_newest_batch()) [[unlikely]]
-    drop_newest_batch(*self->pass);
   with_training([&](Training& training, Here here) {
     const Pass& pass = *self->pass;
     const hook::Hint hint = pass.trains() && gradients_on()
@@ -81,10 +79,13 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
                                 : evaluation_hint(here.stack, pass.fresh());
     training.begin_fetch(here, *self->pass, hint);
   });
+  // Behind a validation the batch that was fetched before it may still be used.
+  if (keeps_newest_batch() && !self->pass->fetched_off()) [[unlikely]]
+    drop_newest_batch();
   PyObject* item = next(self->base);
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
-  if (self->pass->has_unused()) [[unlikely]]
+  if (self->pass->has_unused() && !self->pass->fetched_off()) [[unlikely]]
     keep_newest_batch(*self->pass, item);
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, *self->pass, hook::Fetched::kItem,
@@ -111,7 +112,7 @@ void note_exception(const LoaderIterator* self) {
 
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
-  if (keeps_newest_batch()) drop_newest_batch(*self->pass);
+  if (keeps_newest_batch(*self->pass)) drop_newest_batch();
   if (PyErr_Occurred() != nullptr) [[unlikely]]
     note_exception(self);
   Training::end_pass(record::this_thread(),

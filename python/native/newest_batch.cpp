@@ -8,11 +8,10 @@ namespace sonde::native {
 
 namespace detail {
 SONDE_HOT_DATA PyObject* g_newest_batch = nullptr;
+hook::Pass* g_newest_pass = nullptr;
 }  // namespace detail
 
 namespace {
-
-hook::Pass* g_newest_pass = nullptr;  // that it was fetched from
 
 // Of more, or deeper, the rest is not looked at.
 constexpr std::size_t kMostParts = 64;
@@ -50,16 +49,14 @@ void detail::compare_with_newest(hook::Training& training, PyObject* const* args
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
   if (std::ranges::find_first_of(given, fetched) == given.end()) return;
   training.use_newest(*g_newest_pass);
-  drop_newest_batch(*g_newest_pass);
+  drop_newest_batch();
 }
 
 void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept {
-  g_newest_pass = &pass;
+  detail::g_newest_pass = &pass;
   Py_XDECREF(std::exchange(detail::g_newest_batch, Py_NewRef(batch)));
 }
 
-void drop_newest_batch(const hook::Pass& pass) noexcept {
-  if (g_newest_pass == &pass) Py_CLEAR(detail::g_newest_batch);
-}
+void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest_batch); }
 
 }  // namespace sonde::native

@@ -9,19 +9,23 @@
 namespace sonde::native {
 
 namespace detail {
-extern PyObject* g_newest_batch;  // null: none is kept
+extern PyObject* g_newest_batch;   // null: none is kept
+extern hook::Pass* g_newest_pass;  // that it was fetched from
 SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* args,
                                     Py_ssize_t count) noexcept;
 }  // namespace detail
 
 // This one was fetched, and so were others of its pass before it that nothing was done with. It is
-// kept alive until a model runs with it, or until the pass fetches again or ends: other models, and
-// validations over other loaders, may come first.
+// kept alive until a model runs with it, until its pass ends, or until something is fetched with
+// gradients on: other models, and validations, may come first.
 SONDE_COLD void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept;
-SONDE_COLD void drop_newest_batch(const hook::Pass& pass) noexcept;
+SONDE_COLD void drop_newest_batch() noexcept;
 inline bool keeps_newest_batch() noexcept { return detail::g_newest_batch != nullptr; }
+inline bool keeps_newest_batch(const hook::Pass& pass) noexcept {
+  return keeps_newest_batch() && detail::g_newest_pass == &pass;
+}
 
-// A model, or a compiled step, is about to run with these.
+// A model, or a compiled function that trains, is about to run with these.
 inline void use_batch(hook::Training& training, PyObject* const* args, Py_ssize_t count) noexcept {
   if (detail::g_newest_batch != nullptr) [[unlikely]]
     detail::compare_with_newest(training, args, count);

@@ -125,14 +125,19 @@ std::uint32_t optimizer_attrs(PyTypeObject* type) {
   return all[type] = record::intern(members.view());
 }
 
-// `source`: the optimizer, or the compiled function. Only compared.
-std::uint64_t begin_update(PyObject* source, bool whole, bool dispatch) noexcept {
-  static const std::uint32_t kCompiledStep = record::intern("compiled_step");
-  const std::uint32_t attrs = whole ? 0 : optimizer_attrs(Py_TYPE(source));
+std::uint32_t compiled_step() {
+  static const std::uint32_t name = record::intern("compiled_step");
+  return name;
+}
+
+// `source`: the optimizer, or the compiled function. Only compared. `whole`: what a call is called
+// that is all there is of a step; 0: it is an optimizer's.
+std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
+  const std::uint32_t attrs = whole != 0 ? 0 : optimizer_attrs(Py_TYPE(source));
   std::uint64_t serial = 0;
   with_training([&](Training& training, Here here) {
-    serial = training.begin_optimizer(here, source, whole, attrs);
-    if (serial != 0) describe(here, dispatch, whole ? kCompiledStep : 0);
+    serial = training.begin_optimizer(here, source, whole != 0, attrs);
+    if (serial != 0) describe(here, dispatch, whole);
   });
   return serial;
 }
@@ -150,7 +155,8 @@ PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return nullptr;
   }
   Begun begun;
-  begun.optimizer = begin_update(args[0], args[1] == Py_True, args[2] == Py_True);
+  const std::uint32_t whole = args[1] == Py_True ? compiled_step() : 0;
+  begun.optimizer = begin_update(args[0], whole, args[2] == Py_True);
   return keep(begun);
 }
 
@@ -257,28 +263,13 @@ bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) no
   return false;
 }
 
-std::uint64_t begin_compiled_step(PyObject* function, bool dispatch) noexcept {
-  return begin_update(function, true, dispatch);
+std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept {
+  return begin_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
+                      dispatch);
 }
 
-void end_compiled_step(std::uint64_t number, bool completed) noexcept {
+void end_compiled(std::uint64_t number, bool completed) noexcept {
   end_update(number, completed, completed ? std::string() : exception_members());
-}
-
-record::ScopeHandle begin_compiled_backward() noexcept {
-  record::ScopeHandle scope;
-  with_training([&](Training& training, Here here) {
-    scope = training.begin_backward(here);
-    if (scope) describe(here, true, 0);
-  });
-  return scope;
-}
-
-void end_compiled_backward(const record::ScopeHandle& scope, bool completed) noexcept {
-  const std::string error = completed ? std::string() : exception_members();
-  with_training([&](Training& training, Here here) {
-    training.end_backward(here, scope, !completed, error);
-  });
 }
 
 bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }

@@ -1,22 +1,20 @@
-// Steps of the program's own that are one call: forward, backward and update in it. And gradients
-// that are one call: forward and backward in it.
+// Compiled functions that train, each call of which is a step of the program's own.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/record/scope.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
 
-// A number for end_compiled_step; 0: this thread does not record. Dispatch: its time is that of
-// handing work to a device.
-std::uint64_t begin_compiled_step(PyObject* function, bool dispatch) noexcept;
-// Not completed: the exception is the one that is raised right now.
-void end_compiled_step(std::uint64_t number, bool completed) noexcept;
+// kStep: forward, backward and update are in it. kBackward: forward and backward are, and the
+// program updates elsewhere.
+enum class Compiled : std::uint8_t { kStep, kBackward };
 
-// The same for gradients. Empty: this thread does not record.
-record::ScopeHandle begin_compiled_backward() noexcept;
-void end_compiled_backward(const record::ScopeHandle& scope, bool completed) noexcept;
+// A number for end_compiled; 0: this thread does not record. Dispatch: its time is that of handing
+// work to a device.
+std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept;
+// Not completed: the exception is the one that is raised right now.
+void end_compiled(std::uint64_t number, bool completed) noexcept;
 
 }  // namespace sonde::native

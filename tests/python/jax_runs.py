@@ -3,6 +3,7 @@
 import json
 import sys
 import traceback
+from dataclasses import dataclass
 
 import cirron as ci
 
@@ -88,10 +89,14 @@ def every_way_to_call_jit():
 def what_is_no_step():
     params = fresh()
     sensitivity = jax.jit(lambda p, x: jax.grad(loss_of)(p, x))
+    curvature = jax.jit(jax.hessian(loss_of))
+    noisy = jax.jit(lambda p, key, y: jax.value_and_grad(loss_of)(p, X + y)[0] + key.shape[0])
     predict = jax.jit(lambda p, x: x @ p["w"])
     simulate, position = jax.jit(lambda x: x * 0.9), X
     for _ in range(12):
         sensitivity(params, X + 1.0)  # of parameters that nobody changes
+        curvature(params, X)
+        noisy(params, jax.random.PRNGKey(1), jnp.asarray(0.5))  # others each time, and no gradient
         predict(params, X)
         position = simulate(position)
     return sketch()
@@ -119,6 +124,115 @@ def updates_elsewhere():
         ci.shutdown()
         ci.profile(output="none", flush_interval=3600)
     return trees
+
+
+def kinds():
+    """How often steps have what in them: `3 (backward)`."""
+    found = []
+    for span in spans("step"):
+        name = " ".join(child["name"] for child in span["children"])
+        if found and found[-1][1] == name:
+            found[-1][0] += 1
+        else:
+            found.append([1, name])
+    return ", ".join(f"{count} ({name})" for count, name in found)
+
+
+@run
+def call_to_warm_up():
+    @jax.jit
+    def step(p, x, key):
+        return update(p, x + jax.random.normal(key, x.shape))
+
+    params = fresh()
+    step(params, X, jax.random.key(0))  # the result is dropped
+    for n in range(5):
+        params, _ = step(params, X, jax.random.key(n + 1))
+    return kinds()
+
+
+@run
+def two_models_in_turn():
+    step, one, two = jax.jit(lambda p, x: update(p, x)), fresh(), fresh()
+    for _ in range(4):
+        one, _ = step(one, X)
+        two, _ = step(two, X)
+    return kinds()
+
+
+@run
+def evaluation_that_differentiates():
+    """Forces are gradients of the inputs, which are others each time."""
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    forces = jax.jit(jax.grad(lambda p, x: jnp.sum((x @ p["w"]) ** 2), argnums=1))
+    for _ in range(3):
+        for _ in range(3):
+            params, _ = step(params, X)
+        for n in range(2):
+            forces(params, X + n)
+    return kinds()
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class State:
+    step: object
+    params: object
+    momenta: object
+
+
+@run
+def state_with_more_than_parameters():
+    gradients = jax.jit(lambda s, x: jax.value_and_grad(loss_of)(s.params, x)[::-1])
+    advance = jax.jit(lambda s, g: State(s.step + 1, stepped(s.params, g), s.momenta))
+    state = State(jnp.array(0), fresh(), fresh())
+    for _ in range(6):
+        grads, _ = gradients(state, X)
+        state = advance(state, grads)
+    return kinds()
+
+
+@run
+def statistics_that_go_round():
+    def with_mean(params, mean, x):
+        return loss_of(params, x), mean * 0.9 + x.mean(0)
+
+    gradients = jax.jit(jax.value_and_grad(with_mean, has_aux=True))
+    params, mean = fresh(), jnp.zeros(3)
+    for _ in range(6):
+        (_, mean), grads = gradients(params, mean, X)
+        params = stepped(params, grads)
+    return kinds()
+
+
+@run
+def two_networks():
+    one = jax.jit(jax.grad(loss_of))
+    two = jax.jit(jax.grad(lambda p, x: 2.0 * loss_of(p, x)))
+    first, second = fresh(), fresh()
+    for _ in range(5):
+        first = stepped(first, one(first, X))
+        second = stepped(second, two(second, X))
+    return kinds()
+
+
+@run
+def many_leaves():
+    gradients = jax.jit(jax.value_and_grad(lambda p: sum(jnp.sum(leaf**2) for leaf in p)))
+    params = [jnp.ones(n + 1) for n in range(300)]
+    for _ in range(5):
+        _, grads = gradients(params)
+        params = stepped(params, grads)
+    return kinds()
+
+
+@run
+def accumulated():
+    gradients, params = jax.jit(jax.grad(loss_of)), fresh()
+    for _ in range(4):
+        grads = [gradients(params, X + n) for n in range(12)]
+        params = stepped(params, jax.tree_util.tree_map(lambda *all: sum(all), *grads))
+    return kinds()
 
 
 @run
@@ -251,6 +365,35 @@ def batches_from_a_loader():
         for x in data:
             params, _ = step(params, x)
     return sketch()
+
+
+@run
+def converted_batches():
+    """The function never gets what the loader gave."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    idle = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # has no part in it
+    data = DataLoader([np.asarray(X)] * 6, batch_size=2, collate_fn=np.stack)
+
+    def whole():
+        return jax.jit(lambda p, x: update(p, x)[0])
+
+    def apart():
+        gradients = jax.jit(jax.grad(loss_of))
+        return lambda p, x: stepped(p, gradients(p, x))
+
+    trees = []
+    for make in (whole, apart):
+        advance, params = make(), fresh()
+        for _ in range(3):
+            for x in data:
+                params = advance(params, jnp.asarray(x))
+        trees.append(sketch())
+        ci.shutdown()
+        ci.profile(output="none", flush_interval=3600)
+    del idle
+    return trees
 
 
 @run

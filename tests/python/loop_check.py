@@ -183,16 +183,23 @@ class Check:
         )
 
     def is_in_the_look(self, number, place):
-        """A first batch, fetched in evaluation mode, and a look over another loader behind it."""
-        op, *later = self.truth.ops[number : number + 2]
-        ahead = self.places[number + 1 :]
+        """The first batch of a loop that trains in evaluation mode, and a look behind its fetch."""
+        ops = self.truth.ops
+        op, look = ops[number], ops[number + 1 : number + 2]
+        if (op.kind, op.epoch, op.step) != ("data_load", 0, 0):
+            return False
+        if not look or look[0].kind != "data_load" or look[0].role not in ("val", "maybe"):
+            return False
+        trained = [
+            self.places[n].mode
+            for n, each in enumerate(ops)
+            if n > number and each.kind == "forward" and each.where() == op.where()
+        ]
         return (
-            op.kind == "data_load"
-            and op.step == 0
-            and [each.kind for each in later if each.role in ("val", "maybe")] == ["data_load"]
+            self.truth.looks[look[0].val].gradients
+            and trained[:1] == ["eval"]
             and place.val is not None
-            and place.val is ahead[0].val
-            and next(each.mode for each in ahead if each.kind == "forward") == "eval"
+            and place.val is self.places[number + 1].val
         )
 
     def said(self, number):

@@ -84,6 +84,7 @@ class Look:
     in_step: bool  # may be a child of a step
     own_pass: bool  # a pass over a loader of its own
     by_hint: bool  # only eval() tells
+    gradients: bool  # they are on
     inside_sure: bool = False  # steps of the same epoch before and after it: certainly in that one
 
 
@@ -223,6 +224,7 @@ class Truth:
             in_step=in_step and place == "in",
             own_pass=own_pass,
             by_hint=hint and not sure,
+            gradients=not gradients_off,
         )
         self.looks.append(self.look)
 

@@ -44,14 +44,49 @@ def test_functions_that_only_differentiate_or_only_go_round_are_no_steps(runs):
 
 
 def test_gradients_of_parameters_that_are_updated_elsewhere_are_backwards(runs):
-    steps = "step[0](backward) step[1](backward) step[2](backward) step[3]...(backward)"
+    steps = "step[0](backward) step[1](backward) step[2]...(backward)"
     assert runs["updates_elsewhere"] == [f"epoch[0]...({steps})"] * 2
 
 
 def test_gradients_over_a_loader_have_a_step_for_each_batch(runs):
-    first = "step[0](data_load data_load backward) step[1](data_load backward)"
+    first = "step[0](data_load data_load data_load backward)"
     second = "step[0](data_load backward) step[1](data_load backward) step[2](data_load backward)"
     assert runs["updates_elsewhere_over_a_loader"] == f"epoch[0]({first}) epoch[1]({second})"
+
+
+def test_epochs_end_with_their_last_batch_also_where_it_is_converted(runs):
+    def epochs(name, first):
+        steps = " ".join(f"step[{n}](data_load {name})" for n in range(3))
+        return f"epoch[0]({first}) epoch[1]({steps}) epoch[2]({steps})"
+
+    first = "step[0](data_load data_load compiled_step) step[1](data_load compiled_step)"
+    assert runs["converted_batches"] == [
+        epochs("compiled_step", first),
+        epochs("backward", "step[0](data_load data_load data_load backward)"),
+    ]
+
+
+def test_what_comes_back_late_is_a_step_all_the_same(runs):
+    assert runs["call_to_warm_up"] == "4 (compiled_step)"
+    assert runs["two_models_in_turn"] == "6 (compiled_step)"
+
+
+def test_gradients_of_an_evaluation_are_in_no_step(runs):
+    assert runs["evaluation_that_differentiates"] == "8 (compiled_step)"
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("state_with_more_than_parameters", "4 (backward)"),
+        ("statistics_that_go_round", "4 (backward)"),
+        ("two_networks", "3 (backward backward)"),
+        ("many_leaves", "3 (backward)"),
+        ("accumulated", "24 (backward)"),
+    ],
+)
+def test_gradients_are_known_from_their_parameters(runs, name, seen):
+    assert runs[name] == seen
 
 
 def test_function_inside_another_counts_once(runs):
@@ -77,8 +112,8 @@ def test_step_that_raises(runs):
 def test_backward_that_raises(runs):
     seen = runs["backward_that_raises"]
     assert seen["raised"] == "TypeError"
-    assert seen["exceptions"] == [None, None, "TypeError", None]
-    assert seen["ends"] == [True] * 4
+    assert seen["exceptions"] == [None, "TypeError", None]
+    assert seen["ends"] == [True] * 3
 
 
 def test_nothing_is_kept_alive(runs):

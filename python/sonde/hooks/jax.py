@@ -6,19 +6,20 @@
 | | what it is (``lower``, ``trace``, ``isinstance`` and the rest are untouched) |
 | that it trains | it differentiates: ``jax.vjp``, on which ``grad`` is built, was seen while JAX |
 | | traced it; and it is given what it has returned before |
-| backward | it differentiates, and what it returned has the shapes of an argument that is |
-| | another at the next call: the program updates its parameters elsewhere |
+| backward | it differentiates, and arrays that have a counterpart in its result are others |
+| | at the next call, and were not returned by it: it returns gradients, and the program |
+| | updates its parameters elsewhere |
 
 A call only hands work to the device, and says so (``timing: dispatch``). What is compiled into one
-function has no parts to be seen. The first call, which compiles, is no span: only the second shows
-what becomes of the state.
+function has no parts to be seen. The first call, which compiles, is no span: only later ones show
+what becomes of the parameters.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from contextlib import suppress
 from functools import update_wrapper
-from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from sonde import _core, facts
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
     from sonde.hooks.patches import Patches
 
-MOST_LEAVES = 256  # of a result that are remembered
+MOST_RESULTS = 4  # of a function that are remembered: it may train several models in turn
+TELLING = 2  # so often parameters are replaced before that is believed
+FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
@@ -79,49 +82,75 @@ def _told(original: Callable[..., Any], patches: Patches) -> Callable[..., Any]:
 
 
 class _States:
-    """What functions that differentiate have got and returned last, without keeping it alive."""
+    """What functions that differentiate have got and returned, without keeping it alive."""
 
     def __init__(self, leaves: Callable[[object], list[Any]]) -> None:
         self._leaves = leaves
-        self._last: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Any, _Calls] = WeakKeyDictionary()
 
     def note(self, function: object, args: tuple[object, ...], result: object) -> None:
-        returned = self._leaves(result)[:MOST_LEAVES]
-        shapes = _shapes(returned)
-        trained = {}
-        for index, arg in enumerate(args):
-            leaves = self._leaves(arg)[:MOST_LEAVES]
-            known = _weak(leaves)
-            if known and _contains(shapes, _shapes(leaves)):
-                trained[index] = known
-        self._last[function] = _Call(_weak(returned), trained)
+        known = self._known.setdefault(function, _Calls())
+        returned = self._leaves(result)
+        known.returned.append(_weak(returned))
+        known.shapes = Counter(shape for leaf in returned if (shape := _shape(leaf)))
+        known.given = _weak(_counterparts(self._leaves(args), known.shapes))
 
     def role(self, function: object, args: tuple[object, ...]) -> str | None:
-        last = self._last.get(function)
-        if last is None:
-            return None
-        returned = _alive(last.returned)
-        role = None
-        if any(id(leaf) in returned for leaf in self._leaves(args)):
-            role = "step"
-        elif any(self._is_replaced(args, index, old) for index, old in last.trained.items()):
-            role = "backward"
+        known = self._known.get(function)
+        role = known and self._judge(known, self._leaves(args))
         if role:
             facts.use("jax")
         return role
 
-    def _is_replaced(self, args: tuple[object, ...], index: int, old: list[ref[Any]]) -> bool:
-        leaves = self._leaves(args[index]) if index < len(args) else []
-        return bool(leaves) and _alive(old).isdisjoint(id(leaf) for leaf in leaves)
+    @staticmethod
+    def _judge(known: _Calls, leaves: list[Any]) -> str | None:
+        trained = _counterparts(leaves, known.shapes)
+        returned = {identity for call in known.returned for identity in _alive(call)}
+        if _most(trained, returned):
+            return "step"
+        if not trained:
+            return "step" if any(id(leaf) in returned for leaf in leaves) else None
+        if not _most(trained, _alive(known.given)):
+            known.replaced += 1
+        return "backward" if known.replaced >= TELLING else None
 
 
-class _Call(NamedTuple):
-    returned: list[ref[Any]]
-    trained: dict[int, list[ref[Any]]]  # arguments that may have their gradients in it, by place
+class _Calls:
+    """Of one function."""
+
+    def __init__(self) -> None:
+        self.returned: deque[list[ref[Any]]] = deque(maxlen=MOST_RESULTS)
+        self.shapes: Counter[Any] = Counter()  # of what it returned last
+        self.given: list[ref[Any]] = []  # arguments of the last call that have a counterpart there
+        self.replaced = 0  # how often those were others than before
+
+
+def _counterparts(leaves: list[Any], shapes: Counter[Any]) -> list[Any]:
+    """Those that may have a gradient, or a successor, among results of these shapes."""
+    left = Counter(shapes)
+    found = []
+    for leaf in leaves:
+        shape = _shape(leaf)
+        if shape and left[shape] > 0:
+            left[shape] -= 1
+            found.append(leaf)
+    return found
+
+
+def _shape(leaf: Any) -> Any:
+    """None for what cannot be told from a loss, a count or a key: numbers and integers."""
+    dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+    floats = getattr(dtype, "kind", None) in FLOATS
+    return (shape, dtype) if floats and shape else None
+
+
+def _most(leaves: list[Any], known: set[int]) -> bool:
+    """Are half of them, or more, known objects?"""
+    return bool(leaves) and 2 * sum(id(leaf) in known for leaf in leaves) >= len(leaves)
 
 
 def _weak(leaves: list[Any]) -> list[ref[Any]]:
-    """Nothing for Python's and NumPy's numbers: they take no weak reference."""
+    """Nothing for what takes no weak reference, as numbers do."""
     known = []
     for leaf in leaves:
         with suppress(TypeError):
@@ -131,15 +160,3 @@ def _weak(leaves: list[Any]) -> list[ref[Any]]:
 
 def _alive(known: list[ref[Any]]) -> set[int]:
     return {id(leaf) for one in known if (leaf := one()) is not None}
-
-
-def _shapes(leaves: list[Any]) -> list[Any]:
-    return [getattr(leaf, "shape", None) for leaf in leaves]
-
-
-def _contains(whole: list[Any], part: list[Any]) -> bool:
-    """Does one list lie in the other? A leaf that is no array is in none."""
-    if None in part:
-        return False
-    starts = range(len(whole) - len(part) + 1)
-    return any(whole[start : start + len(part)] == part for start in starts)
