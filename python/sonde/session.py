@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
 _lock = RLock()
 _current: Profiler | None = None
+_inherited: list[Hook] = []  # of the parent's session, in a forked child: in place, and silent
 
 
 class Profiler:
@@ -228,6 +229,8 @@ def profile(
             for collision in options.find_collisions(request.flags):
                 log.warn("cirron.profiler", collision)
             settings_file.say_unread()
+            hooks.uninstall(_inherited)
+            _inherited.clear()
             made._start(request)
             process.at_exit(_process_ends, _child_ends)
         else:
@@ -383,6 +386,7 @@ def _reset_in_child() -> None:
     if _core.slept_at_fork():
         _guarded(_current._reopen, "profiling is off in this process")
     else:
+        _inherited[:] = _current._hooks
         _current = None
         facts.forget()
         ending.stop_listening()

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from child_process import run_python
@@ -310,3 +311,53 @@ def test_in_process_fork_of_the_test_itself():
         if pid == 0:
             os._exit(0 if ci.trace(format="dict")["span_count"] == 0 else 1)
         assert os.waitpid(pid, 0)[1] == 0
+
+
+IN_A_FORKED_CHILD = """
+    import json, os, sys
+    import cirron as ci
+
+    ci.profile(path=sys.argv[1])
+    with ci.scope("of the parent"):
+        pass
+    import torch
+    from torch.utils.data import DataLoader
+    from trees import sketch
+
+    def train(batches=None):
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in batches or [torch.ones(2, 4)] * 3:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+    if sys.argv[2] == "trained":
+        train()
+    pid = os.fork()
+    if pid == 0:
+        ci.profile(path=sys.argv[1])
+        train(DataLoader(torch.ones(6, 4), batch_size=2))
+        found = sketch()
+        ci.shutdown()
+        print(json.dumps(found), flush=True)
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    train()
+"""
+
+
+@pytest.mark.parametrize("parent", ["idle", "trained"])
+def test_child_of_a_training_program_has_its_own_hooks(tmp_path, parent):
+    """Not those of its parent beside them: everything would be recorded twice."""
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = run_python(
+        IN_A_FORKED_CHILD,
+        tmp_path / "out",
+        parent,
+        env={"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
+    )
+    parts = "data_load forward backward optimizer_step"
+    steps = " ".join(f"step[{n}]({parts})" for n in range(3))
+    assert json.loads(done.stdout.splitlines()[-1]) == f"epoch[0]({steps})"
+    assert "could not be taken away" not in done.stderr
