@@ -15,6 +15,7 @@ void add_optional(std::int64_t& sum, std::int64_t value) noexcept {
 
 void NodeStats::add(const model::Span& span) {
   if (span.flag_attr(kSkippedAttr)) ++skipped;
+  if (span.dispatched()) ++dispatched;
   if (span.open()) {
     ++open;
     if (const std::int64_t so_far = span.length_ns(); so_far != model::kNone) {
@@ -30,7 +31,6 @@ void NodeStats::add(const model::Span& span) {
   max_ns = std::max(max_ns, duration);
   add_optional(gpu_ns, span.gpu_ns);
   if (span.gpu_ns != model::kNone) ++gpu_count;
-  if (span.dispatched()) ++dispatched;
   durations.add(duration);
 }
 

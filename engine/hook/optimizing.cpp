@@ -114,6 +114,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   done_ = true;
   done_ns_ = now.ns;
   if (announced_ > 0) return;  // no sign of a loop of the program's own
+  if (!step_open()) return;    // in a step of the program's own, which begins and ends by itself
   if (cycle_.repeats(id) || cycle_.taken() == 0) ++since_fetch_;
   cycle_.note(id);
 }
@@ -122,7 +123,7 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
   if (announced_ == 0 && !optimizing()) {
     begin_event(here);
     place_optimizer(here, optimizer, false, Moment());
-    cycle_.note(optimizer);
+    if (step_open()) cycle_.note(optimizer);
     end_event(here);
   }
   done_ = true;

@@ -349,7 +349,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     close(thread, look_, now);
   }
   if (open && pass.evaluates_ && !pass.trains_) forget_forward(pass.scope_, now);
-  if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step(thread, now);
+  if (inside(step_) && !(step_is_empty(thread) && cancel_step())) end_step(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
   } else if (is_epoch(pass)) {
@@ -362,7 +362,13 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
   const bool empty = pass.evaluates_ && !pass.trains_ && open &&
                      record::is_innermost(pass.scope_) &&
                      thread.lane->next_sequence == pass.scope_.sequence + 2;
-  if (!empty || !cancel(pass.scope_)) close(thread, pass.scope_, now);
+  if (!empty || !cancel(pass.scope_)) {
+    if (holds_program(pass.scope_)) {
+      close_around(thread, pass.scope_, now);
+    } else {
+      close(thread, pass.scope_, now);
+    }
+  }
   forget(pass);
   drop_closed(false);
 }

@@ -193,6 +193,12 @@ bool Training::taken(const Lane& stack, Level level) const noexcept {
          (claims_ > 0 || (trainers_ > 0 && open_level(stack, names().epoch) == 0));
 }
 
+bool Training::opened(std::uint64_t sequence) const noexcept {
+  return sequence == step_.sequence || sequence == fallback_epoch_.sequence ||
+         std::ranges::any_of(owners_,
+                             [&](const Pass* pass) { return pass->scope_.sequence == sequence; });
+}
+
 bool Training::owned(const Lane& stack, Level level) const noexcept {
   const Names& name = names();
   const std::uint32_t depth = stack.depth.load(std::memory_order_relaxed);
@@ -203,10 +209,7 @@ bool Training::owned(const Lane& stack, Level level) const noexcept {
     switch (level) {
       case Level::kEpoch:
         if ((flags & record::kOwnsEpochs) != 0) return true;
-        if (scope.name != name.epoch || scope.sequence == fallback_epoch_.sequence) break;
-        if (std::none_of(owners_.begin(), owners_.end(),
-                         [&](const Pass* pass) { return pass->scope_.sequence == scope.sequence; }))
-          return true;
+        if (scope.name == name.epoch && !opened(scope.sequence)) return true;
         break;
       case Level::kStep:
         if ((flags & record::kOwnsSteps) != 0) return true;
@@ -300,6 +303,25 @@ void Training::close_step(ThreadState& thread, const Moment& now) {
   if (g_step_end != nullptr && now.event_number() != 0 && record::is_open(step_))
     g_step_end(now.event_number());
   close(thread, step_, now);
+}
+
+// Is a scope of the program's open inside, directly?
+bool Training::holds_program(const ScopeHandle& scope) const noexcept {
+  if (!record::is_open(scope) || record::is_innermost(scope)) return false;
+  const std::uint64_t next = scope.stack->stack[scope.slot + 1].sequence;
+  return !opened(next) && next != look_.sequence && next != running_.sequence &&
+         next != optimizer_.scope.sequence && std::ranges::none_of(known_, [&](const Pass* pass) {
+           return pass->load_.sequence == next;
+         });
+}
+
+// Likewise, and what the program has opened inside goes on.
+void Training::end_step(ThreadState& thread, const Moment& now) {
+  if (holds_program(step_)) {
+    close_around(thread, step_, now);
+  } else {
+    close_step(thread, now);
+  }
 }
 
 // -- the end of an epoch --

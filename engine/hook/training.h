@@ -82,6 +82,8 @@ class alignas(64) Training {
   // What runs next has the batch that this pass has fetched last: those that it fetched before, and
   // nothing was done with, were skipped.
   void use_newest(Pass& pass) noexcept;
+  // Is this step or epoch one that was opened here, and not the program's own?
+  bool opened(std::uint64_t sequence) const noexcept;
   // Something that has no span has used the batches that were fetched.
   void use_unseen() noexcept { use_batches(); }
   // The iterator is exhausted or dropped. Also from another thread.
@@ -264,6 +266,8 @@ class alignas(64) Training {
   bool cancel_step();
   void take_step_back() noexcept;
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
+  SONDE_COLD void end_step(record::ThreadState& thread, const Moment& now);
+  SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
   SONDE_APART void rotate_step(Here here, const Moment& now);
   void open_step(Here here, std::int64_t index, const Moment& now);
   SONDE_HOT void open_next_step(Here here, std::int64_t index, const Moment& now);

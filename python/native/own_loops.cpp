@@ -66,16 +66,17 @@ std::uint32_t with_dispatch(std::uint32_t attrs) {
   return both;
 }
 
-// The innermost scope was just opened, and with it perhaps a step. On a device that works by itself
-// their time is that of handing work over. An update that is a whole step is called so.
-void describe(Here here, bool dispatch, std::uint32_t renamed) {
+// The innermost scope was just opened. On a device that works by itself its time, and that of our
+// own step and epoch around it, is that of handing work over. (Steps and epochs of the program's
+// own may wait for the device.) An update that is a whole step is called so.
+void describe(const Training& training, Here here, bool dispatch, std::uint32_t renamed) {
   const hook::Names& name = hook::names();
   const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
   for (std::uint32_t slot = depth; slot-- > 0;) {
     record::OpenScope& scope = here.stack.stack[slot];
     const bool innermost = slot + 1 == depth;
     if (innermost && renamed != 0 && scope.name == name.optimizer_step) scope.name = renamed;
-    if (dispatch && (innermost || scope.name == name.step))
+    if (dispatch && (innermost || training.opened(scope.sequence)))
       scope.static_attrs = with_dispatch(scope.static_attrs);
   }
 }
@@ -93,7 +94,7 @@ PyObject* pass_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   with_training([&](Training& training, Here here) {
     begun.scope =
         begun.backward ? training.begin_backward(here) : training.begin_forward(here, forward);
-    if (begun.scope) describe(here, args[1] == Py_True, 0);
+    if (begun.scope) describe(training, here, args[1] == Py_True, 0);
   });
   return keep(begun);
 }
@@ -137,7 +138,7 @@ std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch)
   std::uint64_t serial = 0;
   with_training([&](Training& training, Here here) {
     serial = training.begin_optimizer(here, source, whole != 0, attrs);
-    if (serial != 0) describe(here, dispatch, whole);
+    if (serial != 0) describe(training, here, dispatch, whole);
   });
   return serial;
 }

@@ -47,6 +47,22 @@ def test_ci_batches_alone():
     assert sketch() == f"epoch[0]({inside})"
 
 
+@pytest.mark.parametrize("name", ["step", "batch"])
+def test_steps_of_the_program_teach_nothing_about_those_behind_them(name):
+    """And they stay whole, although an epoch ends in the middle of one of them."""
+    loop = Loop(1)
+    ((x, y),) = loop.loader  # the first step is on what is left of it
+    for _ in range(3):
+        with ci.scope(name):
+            loop.step(x, y)
+    for _ in range(3):
+        loop.step(x, y)
+    parts = "forward backward optimizer_step"
+    own = f"{name}({parts})"
+    behind = f"step[0]({parts}) step[1]({parts}) step[2]...({parts})"
+    assert sketch() == f"epoch[0](step[0](data_load {own})) {own} {own} epoch[1]...({behind})"
+
+
 def test_ten_thousand_batches_stay_flat():
     class Nothing(nn.Module):
         def __init__(self):

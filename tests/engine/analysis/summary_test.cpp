@@ -133,6 +133,17 @@ TEST(Summary, DispatchedWorkOfUnknownTimeHasNoShare) {
   EXPECT_TRUE(std::isnan(epoch.self_share));
 }
 
+TEST(Summary, DispatchedWorkThatIsOpenHasNoShare) {
+  Summarizer summarizer;
+  Span open = dispatched(span(2, 1, "epoch", 0, 40));
+  open.seen_ns = open.end_ns;
+  open.end_ns = model::kNone;
+  summarizer.add(std::vector<Span>{open, span(1, 0, "session", 0, 100)});
+  const SummaryNode session = summarizer.finish().ranks.at(0).roots.at(0);
+  EXPECT_TRUE(session.children.at(0).dispatched);
+  EXPECT_TRUE(std::isnan(session.children.at(0).share_of_parent));
+}
+
 TEST(Summary, WhatLiesInDispatchedWorkHasAShareOnlyOnTheDevice) {
   Summarizer summarizer;
   summarizer.add(
