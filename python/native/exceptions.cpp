@@ -35,8 +35,23 @@ bool is_plain(PyObject* value) {
          PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBytes_CheckExact(value);
 }
 
+// What another process has raised comes as a text with its traceback (torch's loader workers): the
+// first line says who it was, the last one what happened.
+std::string without_traceback(std::string_view text) {
+  if (text.find("Traceback (most recent call last)") == std::string_view::npos)
+    return std::string(text);
+  const std::size_t end = text.find_last_not_of(" \n");
+  if (end == std::string_view::npos) return std::string(text);
+  text = text.substr(0, end + 1);
+  const std::size_t first_end = text.find('\n'), last = text.rfind('\n');
+  if (first_end == std::string_view::npos) return std::string(text);
+  return std::string(text.substr(0, first_end)) + " ... " + std::string(text.substr(last + 1));
+}
+
 void append_text(std::string& out, PyObject* text) {
-  const auto add = [&](std::string_view utf8) { out += record::cut_utf8(utf8, kMaxMessageBytes); };
+  const auto add = [&](std::string_view utf8) {
+    out += record::cut_utf8(without_traceback(utf8), kMaxMessageBytes);
+  };
   if (text == nullptr || !with_utf8(text, add)) PyErr_Clear();
 }
 
@@ -44,7 +59,7 @@ void append_text(std::string& out, PyObject* text) {
 // program's.
 std::string text_of(PyObject* value) {
   std::string out;
-  if (PyUnicode_CheckExact(value)) {
+  if (PyUnicode_Check(value)) {
     append_text(out, value);
   } else if (is_plain(value)) {
     append_text(out, Ref(PyObject_Repr(value)).get());

@@ -7,6 +7,7 @@ from sonde.settings import SNAPSHOT_MODES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeGuard
 
 OUTPUTS = ("spool", "log", "stdout", "none")
 LINE_OUTPUTS = ("log", "stdout")
@@ -112,10 +113,11 @@ def check_flags(config: object) -> Mapping[str, object]:
     return dict(config)
 
 
-# What else has a meaning of its own in config=: the options of a hook, of the snapshots.
+# What else has a meaning of its own in config=: a table with the one option of a hook, or of the
+# snapshots. Each is a whole number from 1 on.
 TABLES: dict[str, str | None] = {
-    "torch": '{"torch": {"epoch_steps": N}}',
-    "snapshots": '{"snapshots": {"threads": N}}',
+    "torch": "epoch_steps",
+    "snapshots": "threads",
     "tensorflow": None,
     "keras": None,
     "transformers": None,
@@ -139,7 +141,10 @@ def find_collisions(flags: Mapping[str, object]) -> list[str]:
     """What is to be said of flags that are called like something of ours."""
     found = []
     for name, value in flags.items():
-        if value is None or (name in TABLES and isinstance(value, dict)):
+        if value is None:
+            continue
+        if name in TABLES and isinstance(value, dict):
+            found += _misunderstood(name, value)
             continue
         shown = repr(value)[:60] if isinstance(value, str | int | float) else "..."
         if (hint := _instead_of_flag(name, shown)) is not None:
@@ -149,9 +154,27 @@ def find_collisions(flags: Mapping[str, object]) -> list[str]:
     return found
 
 
+def is_count(value: object) -> TypeGuard[int]:
+    """A whole number from 1 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _misunderstood(name: str, table: dict[object, object]) -> list[str]:
+    """What is to be said of a table of options."""
+    option = TABLES[name]
+    wrong = {key: value for key, value in table.items() if key != option or not is_count(value)}
+    if not wrong:
+        return []
+    instead = f"write {_example(name)} with N from 1 on" if option else "there are no options of it"
+    return [f"config={{{name!r}: {repr(wrong)[:60]}}} sets nothing: {instead}"]
+
+
+def _example(name: str) -> str:
+    return f'{{"{name}": {{"{TABLES[name]}": N}}}}'
+
+
 def _instead_of_flag(name: str, shown: str) -> str | None:
-    table = TABLES.get(name)
-    also = f"; options of it are a table, config={table}" if table else ""
+    also = f"; options of it are a table, config={_example(name)}" if TABLES.get(name) else ""
     if name in ARGUMENTS:
         return f"write profile({name}={shown}){also}"
     if name in SETTINGS:

@@ -278,3 +278,30 @@ def test_sixty_four_open_scopes_cost_only_spans():
             scope.__exit__(None, None, None)
     loop.epoch()
     assert spans("epoch")[-1]["children"][1]["children"]
+
+
+# -- exceptions of loader workers --
+
+
+class Broken(torch.utils.data.Dataset):
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise self.error
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError])
+def test_what_a_worker_raised_is_said_and_not_its_traceback(kind):
+    loader = DataLoader(Broken(kind("no sample 17")), num_workers=1)
+    with pytest.raises(kind, match="Traceback"):
+        next(iter(loader))
+    (load,) = spans("data_load")
+    assert load["attrs"]["exception"] == kind.__name__
+    said = load["attrs"]["exception_message"]
+    assert said.startswith(f"Caught {kind.__name__} in DataLoader worker process 0.")
+    assert said.endswith((f"{kind.__name__}: no sample 17", f"{kind.__name__}: 'no sample 17'"))
+    assert "\n" not in said

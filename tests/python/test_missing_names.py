@@ -118,6 +118,12 @@ def test_switched_off_it_says_nothing(workdir):
         ({"transformers": 1}, "kept for the transformers hook"),
         ({"lightning": 1}, "kept for the lightning hook"),
         ({"jax": 1}, "kept for the jax hook"),
+        ({"torch": {"epoch_step": 7}}, '{"torch": {"epoch_steps": N}} with N from 1 on'),
+        ({"torch": {"epoch_steps": "x"}}, "{'epoch_steps': 'x'}} sets nothing"),
+        ({"torch": {"epoch_steps": 0}}, "{'epoch_steps': 0}} sets nothing"),
+        ({"snapshots": {"mode": "full"}}, '{"snapshots": {"threads": N}} with N from 1 on'),
+        ({"snapshots": {"threads": "many"}}, "{'threads': 'many'}} sets nothing"),
+        ({"jax": {"steps": 3}}, "there are no options of it"),
     ],
 )
 def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):

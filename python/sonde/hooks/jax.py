@@ -97,8 +97,8 @@ class _States:
 
     def role(self, function: object, args: tuple[object, ...]) -> str | None:
         known = self._known.get(function)
-        role = known and self._judge(known, self._leaves(args))
-        if role:
+        role = None if known is None else self._judge(known, self._leaves(args))
+        if role is not None:
             facts.use("jax")
         return role
 

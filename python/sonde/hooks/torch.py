@@ -19,6 +19,7 @@ from functools import update_wrapper
 
 from sonde import _core, log, snapshots
 from sonde.hooks.watcher import is_imported, unwatch, watch
+from sonde.options import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _explained = False
 
 def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     steps = hook.option("epoch_steps", None)
-    if isinstance(steps, int) and steps > 0:
+    if is_count(steps):
         _core.set_epoch_steps(steps)
     internals = torch._C
     gpu: list[object] = [None] * 4

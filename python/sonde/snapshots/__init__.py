@@ -7,6 +7,7 @@ and measures; here is decided which models, and what to do with tensors that are
 from __future__ import annotations
 
 from sonde import _core, log
+from sonde.options import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,14 +117,7 @@ def _threads(options: object) -> int:
     import os
 
     usual = min(2, os.cpu_count() or 1)
-    if not isinstance(options, dict):  # a flag of the program's own: said by profile()
+    given = options.get("threads") if isinstance(options, dict) else None
+    if not is_count(given):  # said by profile(), where it is something else
         return usual
-    given = options.get("threads", usual)
-    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
-        return min(given, 256)
-    log.warn(
-        "cirron.profiler",
-        f'config={{"snapshots": {options!r}}} is not understood, {usual} threads measure; '
-        'write {"snapshots": {"threads": N}} with N from 1 on',
-    )
-    return usual
+    return min(given, 256)
