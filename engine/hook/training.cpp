@@ -268,13 +268,24 @@ void Training::close_other(ThreadState& thread, const ScopeHandle& scope, const 
   record::close_scope(thread, scope, {.replace_attrs = !error.empty(), .attrs = error}, now.ns);
 }
 
+// The outermost of those that are open inside of it; nullptr: there is none.
+const OpenScope* Training::next_inside(const ScopeHandle& scope) noexcept {
+  const Lane& stack = *scope.stack;
+  for (std::uint32_t slot = scope.slot + 1; slot < stack.depth.load(std::memory_order_relaxed);
+       ++slot) {
+    if ((stack.stack[slot].flags.load(std::memory_order_relaxed) & record::kSlotClosed) == 0)
+      return &stack.stack[slot];
+  }
+  return nullptr;
+}
+
 // What the program has opened inside goes on.
 void Training::close_around(ThreadState& thread, ScopeHandle& scope, const Moment& now) {
   if (!record::is_open(scope) || record::is_innermost(scope)) return close(thread, scope, now);
   end_on_gpu(scope, now);
   // That lies beside it from now on, not partly in it.
-  const std::uint64_t next_ns = scope.stack->stack[scope.slot + 1].start_ns;
-  record::close_beneath(thread, scope, std::min(now.ns, next_ns));
+  const OpenScope* next = next_inside(scope);
+  record::close_beneath(thread, scope, next != nullptr ? std::min(now.ns, next->start_ns) : now.ns);
   scope = {};
 }
 
@@ -307,8 +318,9 @@ void Training::close_step(ThreadState& thread, const Moment& now) {
 
 // Is a scope of the program's open inside, directly?
 bool Training::holds_program(const ScopeHandle& scope) const noexcept {
-  if (!record::is_open(scope) || record::is_innermost(scope)) return false;
-  const std::uint64_t next = scope.stack->stack[scope.slot + 1].sequence;
+  const OpenScope* inside = record::is_open(scope) ? next_inside(scope) : nullptr;
+  if (inside == nullptr) return false;
+  const std::uint64_t next = inside->sequence;
   return !opened(next) && next != look_.sequence && next != running_.sequence &&
          next != optimizer_.scope.sequence && std::ranges::none_of(known_, [&](const Pass* pass) {
            return pass->load_.sequence == next;

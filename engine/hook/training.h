@@ -268,6 +268,7 @@ class alignas(64) Training {
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
   SONDE_COLD void end_step(record::ThreadState& thread, const Moment& now);
   SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
+  SONDE_COLD static const record::OpenScope* next_inside(const record::ScopeHandle& scope) noexcept;
   SONDE_APART void rotate_step(Here here, const Moment& now);
   void open_step(Here here, std::int64_t index, const Moment& now);
   SONDE_HOT void open_next_step(Here here, std::int64_t index, const Moment& now);

@@ -119,6 +119,11 @@ std::string_view class_name(const PyTypeObject* type) noexcept {
   return full.substr(full.rfind('.') + 1);
 }
 
+void know_model(PyObject* module) noexcept {
+  const KeepError keep;
+  add_model(module);
+}
+
 void learn_module(KnownModule& known, PyObject* module) noexcept {
   const KeepError keep;
   const bool new_here = !known.module.is(module);

@@ -43,6 +43,9 @@ struct alignas(64) KnownModule {
   hook::Owned owned = hook::Owned::kUnknown;
 };
 
+// Its parts are called by their names in it, although it may never be called itself.
+SONDE_COLD void know_model(PyObject* module) noexcept;
+
 // Cold: what is in there is another module's, or out of date.
 SONDE_COLD void learn_module(KnownModule& known, PyObject* module) noexcept;
 

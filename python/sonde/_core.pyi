@@ -270,6 +270,9 @@ def update_begins(source: object, whole: bool, dispatch: bool) -> int:
 def update_ends(number: int, exception: BaseException | None) -> None:
     """It has returned or raised."""
 
+def know_model(module: object) -> None:
+    """Forwards of its parts have their names in it, although it may never be called itself."""
+
 def know_symbolic(type: type | None) -> None:
     """Modules called with such a value compute nothing: no forward."""
 

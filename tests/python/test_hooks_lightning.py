@@ -159,6 +159,14 @@ def test_fit(pl):
     assert [span["attrs"] for span in spans("validation")] == [{"sanity": True}, {}, {}]
 
 
+def test_parts_that_a_module_calls_have_their_names(pl):
+    module = make_module(pl)
+    module.head = torch.nn.Linear(1, 1)
+    module.training_step = lambda batch, batch_idx: module.head(batch[0][:, :1]).sum()
+    make_trainer(pl, max_epochs=1).fit(module, make_loader(2))
+    assert [span["attrs"].get("name") for span in spans("forward")] == ["head"] * 2
+
+
 def test_span_of_an_epoch_holds_what_happens_at_its_end(pl):
     def on_train_epoch_end(self):
         with ci.scope("report"):

@@ -443,3 +443,23 @@ def test_iterator_is_like_torchs_own():
     assert len(list(iterator)) == 2
     with pytest.raises(StopIteration):
         next(iterator)
+
+
+def test_parts_of_a_model_that_is_never_called_have_their_names():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Linear(4, 4), nn.Linear(4, 1)
+
+        def loss(self, x):
+            return self.decoder(self.encoder(x)).sum()
+
+    model = Whole()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for x in DataLoader(torch.ones(4, 4), batch_size=2):
+            optimizer.zero_grad()
+            model.loss(x).backward()
+            optimizer.step()
+    names = [span["attrs"].get("name") for span in spans("forward")]
+    assert names[4:] == ["encoder", "decoder"] * 2  # it is looked for in the first epoch

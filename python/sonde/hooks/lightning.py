@@ -188,6 +188,7 @@ class _Events:
         self.leads = True
         self.since = _core.opened_next()
         _core.trainer_begins()
+        _core.know_model(module)  # its training_step may call its parts alone
         snapshots.lead(module)
 
     @_guarded

@@ -42,6 +42,8 @@ class Parents:
             return None
         found = _innermost(ids)
         self._known[key] = None if found is None else refer(found)
+        if found is not None:
+            _core.know_model(found)
         self._searches += 1
         end = monotonic_ns()
         self._next_ns = end + PART * (end - begin)
