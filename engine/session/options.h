@@ -23,7 +23,7 @@ struct Options {
   std::int32_t world_size = 1;
   snapshot::BlobOptions blobs;  // raw tensors, below the output directory
   std::string attrs;            // of the session span, JSON members
-  bool handle_signals = true;   // finish cleanly on SIGTERM where nobody else handles it
+  bool handle_signals = true;   // finish cleanly on SIGTERM and SIGHUP that nobody else handles
   // Of a child process: no thread, no file and no signal handler before something is recorded; if
   // nothing ever is, nothing is left behind.
   bool on_demand = false;

@@ -1,5 +1,6 @@
 #include "engine/session/session.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,7 +219,9 @@ bool Session::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mute
 void Session::finish_for_signal() {
   try {
     if (options_.on_termination) options_.on_termination();
-    attributes_.set({{"ended_by", "\"signal\""}, {"signal", "\"SIGTERM\""}});
+    const bool hung_up = termination_requested() == SIGHUP;
+    attributes_.set(
+        {{"ended_by", "\"signal\""}, {"signal", hung_up ? "\"SIGHUP\"" : "\"SIGTERM\""}});
     close_scopes(true);  // recording ends here, so that nothing is recorded behind the last look
     last_tick(kBlobPatienceOnSignalNs);
     Journal::instance().header().ended = 1;

@@ -14,37 +14,71 @@ namespace sonde::session {
 namespace {
 
 constexpr time_t kPatienceSeconds = 5;
+constexpr int kSignals[] = {SIGTERM, SIGHUP};
 
-std::atomic<bool> g_requested{false};
+std::atomic<int> g_requested{0};  // the first that came
 std::atomic<bool> g_watching{false};
 record::Journal* g_journal = nullptr;
-timer_t g_timer;
-bool g_has_timer = false;
-pid_t g_timer_pid = 0;  // timers do not survive fork
+
+// Sends the signal again if the drain thread is stuck.
+struct Timer {
+  timer_t id = {};
+  int number = 0;  // the signal; 0: there is no timer
+  pid_t pid = 0;   // timers do not survive fork
+};
+Timer g_timer;
+
+void on_terminate(int number);
+
+bool ours(int number) noexcept {
+  struct sigaction current;
+  return ::sigaction(number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) == 0 &&
+         current.sa_handler == on_terminate;
+}
+
+bool is_default(int number) noexcept {
+  struct sigaction current;
+  return ::sigaction(number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) == 0 &&
+         current.sa_handler == SIG_DFL;
+}
 
 void restore_default() noexcept {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
-  ::sigaction(SIGTERM, &standard, nullptr);
+  for (const int number : kSignals) {
+    if (ours(number)) ::sigaction(number, &standard, nullptr);
+  }
+}
+
+void set_timer(time_t seconds) noexcept {
+  const itimerspec value = {{0, 0}, {seconds, 0}};
+  if (g_timer.number != 0) ::timer_settime(g_timer.id, 0, &value, nullptr);
 }
 
 // Nothing but what POSIX allows in a handler: atomics, a futex, timer_settime, sigaction, kill.
 void on_terminate(int number) {
   const int saved = errno;
-  if (!g_requested.exchange(true)) {
+  int first = 0;
+  if (g_requested.compare_exchange_strong(first, number)) {
     // Should the drain thread be stuck (a dead network disk), the timer sends the signal again.
-    const itimerspec patience = {{0, 0}, {kPatienceSeconds, 0}};
-    if (g_has_timer) ::timer_settime(g_timer, 0, &patience, nullptr);
+    set_timer(kPatienceSeconds);
     g_journal->wake().raise();
   } else {
     restore_default();
-    ::kill(::getpid(), number);  // delivered when this handler returns
+    ::kill(::getpid(), first);  // delivered when this handler returns
   }
   errno = saved;
 }
 
-bool ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == on_terminate;
+void make_timer(int number) noexcept {
+  if (g_timer.number == number) return;
+  if (g_timer.number != 0) ::timer_delete(g_timer.id);
+  sigevent event = {};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = number;
+  const bool made = ::timer_create(CLOCK_MONOTONIC, &event, &g_timer.id) == 0;
+  g_timer.number = made ? number : 0;
+  g_timer.pid = ::getpid();
 }
 
 }  // namespace
@@ -52,52 +86,48 @@ bool ours(const struct sigaction& action) {
 void watch_termination() noexcept {
   // For the first process of a container the default action is to go on: nothing to prepare for.
   if (::getpid() == 1) return;
-  struct sigaction current;
-  if (::sigaction(SIGTERM, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 ||
-      current.sa_handler != SIG_DFL)
-    return;
-  g_journal = &record::Journal::instance();
-  g_requested.store(false);
-  if (!g_has_timer) {
-    sigevent event = {};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGTERM;
-    g_has_timer = ::timer_create(CLOCK_MONOTONIC, &event, &g_timer) == 0;
-    g_timer_pid = ::getpid();
-  }
   struct sigaction action = {};
   action.sa_handler = on_terminate;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  if (::sigaction(SIGTERM, &action, nullptr) == 0) g_watching.store(true);
+  bool prepared = false;
+  for (const int number : kSignals) {
+    if (!is_default(number)) continue;
+    if (!prepared) {
+      g_journal = &record::Journal::instance();
+      g_requested.store(0);
+      make_timer(number);
+      prepared = true;
+    }
+    if (::sigaction(number, &action, nullptr) == 0) g_watching.store(true);
+  }
 }
 
 void unwatch_termination() noexcept {
   if (!g_watching.exchange(false)) return;
-  const bool owed = g_requested.load();
+  const int owed = g_requested.load();
   forget_termination();
-  if (owed) ::kill(::getpid(), SIGTERM);  // it came too late for the drain thread
+  if (owed != 0) ::kill(::getpid(), owed);  // it came too late for the drain thread
 }
 
 void forget_termination() noexcept {
   g_watching.store(false);
-  if (g_timer_pid != ::getpid()) g_has_timer = false;
-  const itimerspec never = {};
-  if (g_has_timer) ::timer_settime(g_timer, 0, &never, nullptr);
-  g_requested.store(false);
-  struct sigaction current;
-  if (::sigaction(SIGTERM, nullptr, &current) == 0 && ours(current)) restore_default();
+  if (g_timer.pid != ::getpid()) g_timer.number = 0;
+  set_timer(0);
+  g_requested.store(0);
+  restore_default();
 }
 
-bool termination_requested() noexcept { return g_requested.load(); }
+int termination_requested() noexcept { return g_requested.load(); }
 
 void die_by_termination() noexcept {
+  const int number = g_requested.load();
   restore_default();
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);  // the drain thread blocks everything else
-  ::kill(::getpid(), SIGTERM);
+  ::kill(::getpid(), number);
   ::sleep(1);
-  ::_exit(128 + SIGTERM);  // blocked in every thread, or traced away: the run is over all the same
+  ::_exit(128 + number);  // blocked in every thread, or traced away: the run is over all the same
 }
 
 }  // namespace sonde::session

@@ -5,17 +5,17 @@
 
 namespace sonde::session {
 
-// Installs the SIGTERM handler if the action is the default one. Any thread.
+// Handles SIGTERM and SIGHUP, each where its action is the default one. Any thread.
 void watch_termination() noexcept;
-// Takes it out again, unless somebody installed another one since.
+// Takes the handlers out again, unless somebody has installed others since.
 void unwatch_termination() noexcept;
 // In a forked child: gives the default action back.
 void forget_termination() noexcept;
 
-// Set by the handler, which only wakes the drain thread and returns: the interrupted thread may
+// The signal that came first; 0: none. Set by the handler, which only wakes the drain thread and returns: the interrupted thread may
 // hold any lock, the GIL among them, and has to go on for the drain thread to finish. That thread
 // then ends the process by the same signal. A second signal, or five seconds, end it at once.
-bool termination_requested() noexcept;
+int termination_requested() noexcept;
 [[noreturn]] void die_by_termination() noexcept;
 
 }  // namespace sonde::session

@@ -89,6 +89,13 @@ ENDS = {
         "ended by SIGTERM",
         None,
     ),
+    "SIGHUP": (
+        "os.kill(os.getpid(), signal.SIGHUP); time.sleep(20)",
+        -signal.SIGHUP,
+        {"ended_by": "signal", "signal": "SIGHUP"},
+        "ended by SIGHUP",
+        None,
+    ),
     "shutdown()": ("ci.shutdown()\nsys.exit(3)", 3, {"ended_by": "shutdown"}, None, "shutdown()"),
 }
 
@@ -104,6 +111,19 @@ def test_ends_are_told_apart(tmp_path, end):
     (ended,) = json.loads(sonde("autopsy", "--json", tmp_path / "out").stdout)["ended"]
     assert {name: ended[name] for name in KNOWN_ENDS if ended[name] is not None} == expected
     assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [
+        ("signal.signal(signal.SIGHUP, signal.SIG_IGN)", 0),  # as nohup does
+        ("signal.signal(signal.SIGHUP, lambda *_: sys.exit(7))", 7),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(8))", -signal.SIGHUP),
+    ],
+)
+def test_signals_that_the_program_handles_stay_its_own(tmp_path, before, status):
+    done, _ = run(tmp_path, "os.kill(os.getpid(), signal.SIGHUP); time.sleep(0.3)", before)
+    assert done.returncode == status, done.stderr
 
 
 def test_a_killed_process_has_no_end(tmp_path):
