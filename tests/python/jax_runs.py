@@ -139,6 +139,31 @@ def kinds():
 
 
 @run
+def what_says_that_it_is_dispatch():
+    """Not a scope of the program's, in which it may wait for the device."""
+    step, params = jax.jit(lambda p, x: update(p, x)), fresh()
+    for _ in range(3):
+        with ci.scope("step"):
+            params, loss = step(params, X)
+            loss.block_until_ready()
+    for _ in range(3):
+        params, _ = step(params, X)
+    said = {}
+    for name in ("epoch", "step", "compiled_step"):
+        said[name] = [span["attrs"].get("timing") for span in spans(name)]
+    summary = ci.trace(format="dict", summary=True)
+    return [said, {row["name"]: row["share_of_parent"] for row in rows(summary)}]
+
+
+def rows(summary):
+    todo, found = list(summary["ranks"][0]["roots"]), []
+    while todo:
+        found.append(todo.pop())
+        todo += found[-1]["children"]
+    return found
+
+
+@run
 def call_to_warm_up():
     @jax.jit
     def step(p, x, key):

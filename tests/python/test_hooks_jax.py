@@ -35,6 +35,17 @@ def test_function_whose_state_goes_round_is_a_step(runs):
     assert seen["falls"]
 
 
+def test_epoch_of_steps_that_are_not_waited_for_says_so_and_has_no_share(runs):
+    said, shares = runs["what_says_that_it_is_dispatch"]
+    assert said == {
+        "epoch": ["dispatch"],
+        "step": [None] * 3 + ["dispatch"] * 3,
+        "compiled_step": ["dispatch"] * 5,
+    }
+    assert shares["epoch"] is None
+    assert shares["cirron.session"] is not None
+
+
 def test_every_way_to_call_jit(runs):
     assert runs["every_way_to_call_jit"] == [3, 6, 9, 12]
 

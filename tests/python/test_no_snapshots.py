@@ -80,7 +80,7 @@ def test_no_optimizer_has_stepped(tmp_path):
 def test_no_model_is_known(tmp_path):
     body = "ci.profile(**profile)\nfor _ in ci.epochs(range(2)): pass"
     logged, said = run(tmp_path, body)
-    assert logged == ["no model is known; call ci.watch(model)"]
+    assert logged == ["no model of torch or Keras is known; call ci.watch(model)"]
     assert said == f"nothing was captured: {logged[0]}"
 
 
@@ -159,7 +159,7 @@ def test_a_run_that_goes_on_says_why_so_far(tmp_path):
         said = why(tmp_path)
         child.signal(signal.SIGKILL)
         child.process.wait()
-    assert said == "nothing was captured: no model is known; call ci.watch(model)"
+    assert said == "nothing was captured: no model of torch or Keras is known; call ci.watch(model)"
     sonde("autopsy", tmp_path)
     assert why(tmp_path) == said
 
@@ -180,8 +180,10 @@ def test_several_runs_each_with_its_reason(tmp_path):
     run_python(program("ci.profile(**profile)\nfor _ in ci.epochs(range(1)): pass"), tmp_path)
     first, second = sorted(why(tmp_path).replace("sonde: ", "").splitlines())
     assert first.startswith("nothing was captured of run 1 rank 0: they were switched off")
-    assert second.startswith("nothing was captured of run 2 rank 0: no model is known")
-    assert "no model is known" in why(tmp_path, "--run", "last")
+    assert second.startswith(
+        "nothing was captured of run 2 rank 0: no model of torch or Keras is known"
+    )
+    assert "no model of torch or Keras is known" in why(tmp_path, "--run", "last")
 
 
 def test_the_session_says_how_they_are_set(memory):

@@ -182,7 +182,9 @@ def test_no_model_is_said_once(spool_dir, caplog):
     epoch_of_nothing()
     epoch_of_nothing()
     assert names(spool_dir) == []
-    assert len([r for r in caplog.records if "no model is known" in r.message]) == 1
+    assert (
+        len([r for r in caplog.records if "no model of torch or Keras is known" in r.message]) == 1
+    )
 
 
 def test_parts_that_are_called_by_themselves(spool_dir):

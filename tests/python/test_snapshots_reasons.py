@@ -58,9 +58,11 @@ def test_no_epoch_has_ended(spool_dir, caplog):
 def test_no_model_is_known(spool_dir, caplog):
     epoch_of_nothing()
     epoch_of_nothing()
-    assert snapshots.reason() == "no model is known; call ci.watch(model)"
+    assert snapshots.reason() == "no model of torch or Keras is known; call ci.watch(model)"
     assert records(spool_dir) == []
-    assert said(caplog) == ["no snapshots: no model is known; call ci.watch(model)"]
+    assert said(caplog) == [
+        "no snapshots: no model of torch or Keras is known; call ci.watch(model)"
+    ]
 
 
 def test_a_model_without_tensors(spool_dir, caplog):

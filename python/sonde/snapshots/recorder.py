@@ -356,7 +356,7 @@ class Recorder:
             return "the model raises when it is asked for its tensors"
         if _core.seen_models():
             return "no optimizer has stepped and no model has had gradients; call ci.watch(model)"
-        return "no model is known; call ci.watch(model)"
+        return "no model of torch or Keras is known; call ci.watch(model)"
 
     def _epoch(self, sequence: int, index: int | None) -> Epoch:
         epoch = self._open.get(sequence)
