@@ -312,7 +312,8 @@ void Training::decide(Here here) {
   const bool free = !leaves_.empty() && untouched(here.thread);
   if (check != nullptr) {
     const std::size_t load = leaves_.find(check->load_at_);
-    const bool seen = load == leaves_.size() && check->sure_;  // what came before is certain
+    // What came before is certain, unless that was on another loader's batches and this one waited.
+    const bool seen = load == leaves_.size() && check->sure_ && !check->had_member_;
     const bool on_top =
         last_ != check && last_ != nullptr && leaves_.find(last_->load_at_) < leaves_.size();
     // A loop over a loader is more likely than a look that its iterator outlives.
