@@ -321,10 +321,11 @@ bool Training::holds_program(const ScopeHandle& scope) const noexcept {
   const OpenScope* inside = record::is_open(scope) ? next_inside(scope) : nullptr;
   if (inside == nullptr) return false;
   const std::uint64_t next = inside->sequence;
-  return !opened(next) && next != look_.sequence && next != running_.sequence &&
-         next != optimizer_.scope.sequence && std::ranges::none_of(known_, [&](const Pass* pass) {
-           return pass->load_.sequence == next;
-         });
+  if (opened(next) || next == look_.sequence || next == running_.sequence) return false;
+  const auto steps = [&](const Optimizer& one) { return one.scope.sequence == next; };
+  const auto fetches = [&](const Pass* pass) { return pass->load_.sequence == next; };
+  return !steps(optimizer_) && std::ranges::none_of(outer_optimizers_, steps) &&
+         std::ranges::none_of(known_, fetches);
 }
 
 // Likewise, and what the program has opened inside goes on.
