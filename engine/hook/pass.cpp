@@ -37,7 +37,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool evaluates =
       hint == Hint::kGradientsOff ||
       (hint == Hint::kModelInEval && !trains_in_eval_ && !trained_before(pass.source_));
-  keep_what_waits(here, pass, hint);
+  if (pass.off_ || !evaluates) keep_what_waits(here, pass);
   // A validation whose batch has been looked at, and whose iterator lives, is over, but for a loop
   // in a loop.
   const Pass* check = checking();
@@ -97,8 +97,8 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
   if (announced_ > 0) return true;
   // The batches before it have been trained with, or dropped: this one is fetched instead of them.
   if (pass.waits_ && (done_ || !pass.used_)) follow(here, pass, now);
-  keep_what_waits(here, pass, hint);
   pass.off_ = hint == Hint::kGradientsOff;
+  if (pass.off_) keep_what_waits(here, pass);
   pass.had_member_ = false;
   if (pass.evaluates_ && !pass.trains_) {
     if (pass.role_ == Pass::Role::kOwner) {
@@ -349,7 +349,7 @@ void Training::finish(ThreadState& thread, Pass& pass, const Moment& now) {
     close(thread, look_, now);
   }
   if (open && pass.evaluates_ && !pass.trains_) forget_forward(pass.scope_, now);
-  if (inside(step_) && !(step_is_empty(thread) && cancel_step())) end_step(thread, now);
+  if (inside(step_) && !(step_is_empty(thread) && cancel_step())) close_step_around(thread, now);
   if (is_look(pass)) {
     record::relabel_scope(pass.scope_, names().peek, record::kNoIndex);
   } else if (is_epoch(pass)) {

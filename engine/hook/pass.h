@@ -16,7 +16,7 @@ class Training;
 // One pass over a loader: what stands behind one iterator. Ends with it.
 class alignas(64) Pass {
  public:
-  // `source`: the loader, only compared. `now`: when its iterator was asked for.
+  // `source`: stands for the loader, only compared. `now`: when its iterator was asked for.
   Pass(Here here, const void* source, std::uint64_t now) noexcept;
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;

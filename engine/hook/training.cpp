@@ -328,8 +328,8 @@ bool Training::holds_program(const ScopeHandle& scope) const noexcept {
          std::ranges::none_of(known_, fetches);
 }
 
-// Likewise, and what the program has opened inside goes on.
-void Training::end_step(ThreadState& thread, const Moment& now) {
+// Ends the step; what the program has opened inside goes on.
+void Training::close_step_around(ThreadState& thread, const Moment& now) {
   if (holds_program(step_)) {
     close_around(thread, step_, now);
   } else {

@@ -224,7 +224,7 @@ class alignas(64) Training {
   void remember(const Pass& pass);
   void own(Here here, Pass& pass, bool evaluates, const Moment& now);
   void pause_checks(Here here, const Moment& now);
-  SONDE_COLD void keep_what_waits(Here here, const Pass& next, Hint hint);
+  SONDE_COLD void keep_what_waits(Here here, const Pass& next);
   SONDE_COLD void finish(record::ThreadState& thread, Pass& pass, const Moment& now);
   void note_fed(const Pass& pass) noexcept;
   void drop_last_fetch(record::ThreadState& thread, Pass& pass);
@@ -266,7 +266,7 @@ class alignas(64) Training {
   bool cancel_step();
   void take_step_back() noexcept;
   SONDE_HOT void close_step(record::ThreadState& thread, const Moment& now);
-  SONDE_COLD void end_step(record::ThreadState& thread, const Moment& now);
+  SONDE_COLD void close_step_around(record::ThreadState& thread, const Moment& now);
   SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
   SONDE_COLD static const record::OpenScope* next_inside(const record::ScopeHandle& scope) noexcept;
   SONDE_APART void rotate_step(Here here, const Moment& now);

@@ -125,11 +125,11 @@ void Training::leave_check(Here here, Pass& pass, std::size_t first, const Momen
   if (!leaves_.empty()) step_with_leaves(here, start);
 }
 
-// What is open looked like validation, but this fetch of another pass comes, with gradients off,
-// before anything is done with its batch, which was fetched with gradients on: that waits to be
-// trained with.
-void Training::keep_what_waits(Here here, const Pass& next, Hint hint) {
-  Pass* waiting = hint == Hint::kGradientsOff ? checking() : nullptr;
+// What is open looked like validation, but before anything is done with its batch, which was
+// fetched with gradients on, another pass fetches, with gradients off or to train: the batch waits
+// to be trained with.
+void Training::keep_what_waits(Here here, const Pass& next) {
+  Pass* waiting = checking();
   if (waiting == nullptr || waiting == &next || waiting->used_ || waiting->off_) return;
   Pass& pass = *waiting;
   if (!pass.nested_) {

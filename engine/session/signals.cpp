@@ -14,26 +14,26 @@ namespace sonde::session {
 namespace {
 
 constexpr time_t kPatienceSeconds = 5;
-constexpr int kSignals[] = {SIGTERM, SIGHUP};
 
-std::atomic<int> g_requested{0};  // the first that came
+std::atomic<int> g_requested{0};  // the first signal that came
 std::atomic<bool> g_watching{false};
 record::Journal* g_journal = nullptr;
 
-// Sends the signal again if the drain thread is stuck.
-struct Timer {
-  timer_t id = {};
-  int number = 0;  // the signal; 0: there is no timer
-  pid_t pid = 0;   // timers do not survive fork
+// A signal, and the timer that sends it again if the drain thread is stuck.
+struct Watched {
+  int number;
+  timer_t timer = {};
+  bool has_timer = false;
 };
-Timer g_timer;
+Watched g_signals[] = {{SIGTERM}, {SIGHUP}};
+pid_t g_timers_pid = 0;  // timers do not survive fork
 
-void on_terminate(int number);
+void on_terminate(int number, siginfo_t* info, void*);
 
 bool ours(int number) noexcept {
   struct sigaction current;
-  return ::sigaction(number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) == 0 &&
-         current.sa_handler == on_terminate;
+  return ::sigaction(number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
+         current.sa_sigaction == on_terminate;
 }
 
 bool is_default(int number) noexcept {
@@ -45,40 +45,40 @@ bool is_default(int number) noexcept {
 void restore_default() noexcept {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
-  for (const int number : kSignals) {
-    if (ours(number)) ::sigaction(number, &standard, nullptr);
+  for (const Watched& each : g_signals) {
+    if (ours(each.number)) ::sigaction(each.number, &standard, nullptr);
   }
 }
 
-void set_timer(time_t seconds) noexcept {
+void set_timer(const Watched& watched, time_t seconds) noexcept {
   const itimerspec value = {{0, 0}, {seconds, 0}};
-  if (g_timer.number != 0) ::timer_settime(g_timer.id, 0, &value, nullptr);
+  if (watched.has_timer) ::timer_settime(watched.timer, 0, &value, nullptr);
 }
 
 // Nothing but what POSIX allows in a handler: atomics, a futex, timer_settime, sigaction, kill.
-void on_terminate(int number) {
+void on_terminate(int number, siginfo_t* info, void*) {
   const int saved = errno;
   int first = 0;
   if (g_requested.compare_exchange_strong(first, number)) {
     // Should the drain thread be stuck (a dead network disk), the timer sends the signal again.
-    set_timer(kPatienceSeconds);
+    for (const Watched& each : g_signals) {
+      if (each.number == number) set_timer(each, kPatienceSeconds);
+    }
     g_journal->wake().raise();
-  } else {
+  } else if (number == SIGTERM || info->si_code == SI_TIMER) {
     restore_default();
     ::kill(::getpid(), first);  // delivered when this handler returns
-  }
+  }  // a terminal that is closed sends SIGHUP more than once: the shell does, and the kernel
   errno = saved;
 }
 
-void make_timer(int number) noexcept {
-  if (g_timer.number == number) return;
-  if (g_timer.number != 0) ::timer_delete(g_timer.id);
+void make_timer(Watched& watched) noexcept {
+  if (watched.has_timer) return;
   sigevent event = {};
   event.sigev_notify = SIGEV_SIGNAL;
-  event.sigev_signo = number;
-  const bool made = ::timer_create(CLOCK_MONOTONIC, &event, &g_timer.id) == 0;
-  g_timer.number = made ? number : 0;
-  g_timer.pid = ::getpid();
+  event.sigev_signo = watched.number;
+  watched.has_timer = ::timer_create(CLOCK_MONOTONIC, &event, &watched.timer) == 0;
+  g_timers_pid = ::getpid();
 }
 
 }  // namespace
@@ -87,18 +87,16 @@ void watch_termination() noexcept {
   // For the first process of a container the default action is to go on: nothing to prepare for.
   if (::getpid() == 1) return;
   struct sigaction action = {};
-  action.sa_handler = on_terminate;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;
-  bool prepared = false;
-  for (const int number : kSignals) {
-    if (!is_default(number)) continue;
-    if (!prepared) {
+  action.sa_sigaction = on_terminate;
+  action.sa_flags = SA_RESTART | SA_ONSTACK | SA_SIGINFO;
+  for (Watched& each : g_signals) {
+    if (!is_default(each.number)) continue;
+    if (!g_watching.exchange(true)) {
       g_journal = &record::Journal::instance();
       g_requested.store(0);
-      make_timer(number);
-      prepared = true;
     }
-    if (::sigaction(number, &action, nullptr) == 0) g_watching.store(true);
+    make_timer(each);
+    ::sigaction(each.number, &action, nullptr);
   }
 }
 
@@ -111,8 +109,10 @@ void unwatch_termination() noexcept {
 
 void forget_termination() noexcept {
   g_watching.store(false);
-  if (g_timer.pid != ::getpid()) g_timer.number = 0;
-  set_timer(0);
+  for (Watched& each : g_signals) {
+    if (g_timers_pid != ::getpid()) each.has_timer = false;
+    set_timer(each, 0);
+  }
   g_requested.store(0);
   restore_default();
 }

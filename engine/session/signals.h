@@ -14,7 +14,7 @@ void forget_termination() noexcept;
 
 // The signal that came first; 0: none. The handler notes it, wakes the drain thread and returns:
 // the interrupted thread may hold any lock, the GIL among them, and has to go on for the drain
-// thread to finish. That thread then ends the process by the same signal. A second signal, or five
+// thread to finish. That thread then ends the process by the same signal. Another SIGTERM, or five
 // seconds, end it at once.
 int termination_requested() noexcept;
 [[noreturn]] void die_by_termination() noexcept;

@@ -35,17 +35,21 @@ bool is_plain(PyObject* value) {
          PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBytes_CheckExact(value);
 }
 
-// What another process has raised comes as a text with its traceback (torch's loader workers): the
-// first line says who it was, the last one what happened.
+// What torch's loader workers raise comes as a text with their traceback: its first line says who
+// it was, and behind the last frame stands what happened.
 std::string without_traceback(std::string_view text) {
-  if (text.find("Traceback (most recent call last)") == std::string_view::npos)
+  const std::size_t traceback = text.find("\nOriginal Traceback (most recent call last)");
+  const std::size_t frame = text.rfind("\n  File \"");
+  if (traceback == std::string_view::npos || frame == std::string_view::npos)
     return std::string(text);
-  const std::size_t end = text.find_last_not_of(" \n");
-  if (end == std::string_view::npos) return std::string(text);
-  text = text.substr(0, end + 1);
-  const std::size_t first_end = text.find('\n'), last = text.rfind('\n');
-  if (first_end == std::string_view::npos) return std::string(text);
-  return std::string(text.substr(0, first_end)) + " ... " + std::string(text.substr(last + 1));
+  std::size_t line = text.find('\n', frame + 1);
+  while (line != std::string_view::npos && line + 1 < text.size() && text[line + 1] == ' ')
+    line = text.find('\n', line + 1);
+  if (line == std::string_view::npos) return std::string(text);
+  std::string_view what = text.substr(line + 1);
+  if (const std::size_t end = what.find_last_not_of(" \n"); end != std::string_view::npos)
+    what = what.substr(0, end + 1);
+  return std::string(text.substr(0, traceback)) + " ... " + std::string(what);
 }
 
 void append_text(std::string& out, PyObject* text) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/probe/gpu_clock.h"
@@ -92,6 +93,37 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
                        probe::gpu_running() && lies_on_gpu(item));
   });
   return item;
+}
+
+// A number that stands for this loader and for no other: when it is gone, its address may be used
+// again. The address, if the loader takes no weak reference.
+const void* identity_of(PyObject* loader) {
+  struct Known {
+    PyObject* reference = nullptr;
+    std::uintptr_t number = 0;  // odd, as no address is
+  };
+  static auto* all = new std::unordered_map<PyObject*, Known>;
+  static std::uintptr_t last = 1;
+  static std::size_t most = 64;
+  const auto lives = [](PyObject* object, const Known& known) {
+    return PyWeakref_GetObject(known.reference) == object;
+  };
+  if (const auto found = all->find(loader); found != all->end() && lives(loader, found->second))
+    return reinterpret_cast<const void*>(found->second.number);
+  PyObject* reference = PyWeakref_NewRef(loader, nullptr);
+  if (reference == nullptr) return PyErr_Clear(), loader;
+  if (all->size() >= most) {
+    std::erase_if(*all, [&](const auto& each) {
+      if (lives(each.first, each.second)) return false;
+      Py_DECREF(each.second.reference);
+      return true;
+    });
+    most = std::max<std::size_t>(64, 2 * all->size());
+  }
+  Known& known = (*all)[loader];
+  Py_XDECREF(std::exchange(known.reference, reference));
+  known.number = last += 2;
+  return reinterpret_cast<const void*>(known.number);
 }
 
 int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -216,7 +248,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   self->loader = Py_NewRef(args[1]);
   self->weak_references = nullptr;
   self->made_at = thread->lane->next_sequence;
-  self->pass = new Pass({*thread, *stack}, args[1], now);
+  self->pass = new Pass({*thread, *stack}, identity_of(args[1]), now);
   self->pass->set_length(length_of(args[2], args[1]));
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);

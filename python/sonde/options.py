@@ -146,7 +146,7 @@ def find_collisions(flags: Mapping[str, object]) -> list[str]:
         if name in TABLES and isinstance(value, dict):
             found += _misunderstood(name, value)
             continue
-        shown = repr(value)[:60] if isinstance(value, str | int | float) else "..."
+        shown = _shown(value)
         if (hint := _instead_of_flag(name, shown)) is not None:
             found.append(
                 f"config={{{name!r}: {shown}}} is a flag of your own and sets nothing here: {hint}"
@@ -166,7 +166,13 @@ def _misunderstood(name: str, table: dict[object, object]) -> list[str]:
     if not wrong:
         return []
     instead = f"write {_example(name)} with N from 1 on" if option else "there are no options of it"
-    return [f"config={{{name!r}: {repr(wrong)[:60]}}} sets nothing: {instead}"]
+    shown = ", ".join(f"{_shown(key)}: {_shown(value)}" for key, value in wrong.items())
+    return [f"config={{{name!r}: {{{shown[:60]}}}}} sets nothing: {instead}"]
+
+
+def _shown(value: object) -> str:
+    """Nothing of the program's own code is asked."""
+    return repr(value)[:60] if type(value) in (str, int, float, bool) else "..."
 
 
 def _example(name: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
 _lock = RLock()
 _current: Profiler | None = None
-_inherited: list[Hook] = []  # of the parent's session, in a forked child: in place, and silent
+_inherited: list[Hook] = []  # of the parent's session, in a forked child: still in place
 
 
 class Profiler:

@@ -186,6 +186,24 @@ def two_models_in_turn():
 
 
 @run
+def frozen_arrays_come_first():
+    """They have the shapes of those that are trained."""
+    step = jax.jit(lambda teacher, p, x: update(p, x + teacher["b"]))
+    teacher, params = fresh(), fresh()
+    for _ in range(4):
+        params, _ = step(teacher, params, X)
+    return kinds()
+
+
+@run
+def eight_models_in_turn():
+    step, all = jax.jit(lambda p, x: update(p, x)), [fresh() for _ in range(8)]
+    for _ in range(3):
+        all = [step(params, X)[0] for params in all]
+    return kinds()
+
+
+@run
 def evaluation_that_differentiates():
     """Forces are gradients of the inputs, which are others each time."""
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()

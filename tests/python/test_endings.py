@@ -126,6 +126,14 @@ def test_signals_that_the_program_handles_stay_its_own(tmp_path, before, status)
     assert done.returncode == status, done.stderr
 
 
+def test_a_terminal_that_closes_says_so_more_than_once(tmp_path):
+    twice = "os.kill(os.getpid(), signal.SIGHUP); os.kill(os.getpid(), signal.SIGHUP)"
+    done, spool = run(tmp_path, f"with ci.scope('work'):\n    {twice}\n    time.sleep(20)")
+    assert done.returncode == -signal.SIGHUP, done.stderr
+    assert ending(spool.one("cirron.session")) == {"ended_by": "signal", "signal": "SIGHUP"}
+    assert spool.one("work")["end_ns"] is not None
+
+
 def test_a_killed_process_has_no_end(tmp_path):
     done, _ = run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
     assert done.returncode == -signal.SIGKILL

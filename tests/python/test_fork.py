@@ -361,3 +361,28 @@ def test_child_of_a_training_program_has_its_own_hooks(tmp_path, parent):
     steps = " ".join(f"step[{n}]({parts})" for n in range(3))
     assert json.loads(done.stdout.splitlines()[-1]) == f"epoch[0]({steps})"
     assert "could not be taken away" not in done.stderr
+
+
+def test_child_does_not_say_what_its_parent_skipped(tmp_path):
+    done = run_python(
+        """
+        import os, sys
+        import cirron as ci
+
+        ci.profile(path=sys.argv[1])
+        import torch
+
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        for _ in range(3):
+            scaler.scale(model(torch.full((2, 4), float("inf"))).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        pid = os.fork()
+        ci.profile(path=sys.argv[1]) if pid == 0 else os.waitpid(pid, 0)
+        """,
+        tmp_path / "out",
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    assert done.stderr.count("mixed precision skipped 3 of 3") == 1, done.stderr

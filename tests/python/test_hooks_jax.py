@@ -80,6 +80,11 @@ def test_epochs_end_with_their_last_batch_also_where_it_is_converted(runs):
 def test_what_comes_back_late_is_a_step_all_the_same(runs):
     assert runs["call_to_warm_up"] == "4 (compiled_step)"
     assert runs["two_models_in_turn"] == "6 (compiled_step)"
+    assert runs["eight_models_in_turn"] == "6 (backward), 16 (compiled_step)"
+
+
+def test_arrays_of_the_same_shape_hide_nothing(runs):
+    assert runs["frozen_arrays_come_first"] == "3 (compiled_step)"
 
 
 def test_gradients_of_an_evaluation_are_in_no_step(runs):

@@ -463,3 +463,16 @@ def test_parts_of_a_model_that_is_never_called_have_their_names():
             optimizer.step()
     names = [span["attrs"].get("name") for span in spans("forward")]
     assert names[4:] == ["encoder", "decoder"] * 2  # it is looked for in the first epoch
+
+
+def test_loop_around_a_loop_that_trains_is_an_epoch_in_whatever_mode_the_last_model_was():
+    first, second = Loop(2), Loop(2)
+    first.epoch()
+    first.model.eval()
+    with torch.no_grad():
+        first.model(torch.ones(2, 4))
+    for _ in make_loader(2):
+        for x, y in first.loader:
+            second.step(x, y)
+    third = f"step[2](data_load {STEP[1:]}"  # with the second batch of the outer one
+    assert sketch().endswith(f"epoch[1](data_load {steps(2)} {third} step[3]{STEP})")

@@ -294,6 +294,15 @@ class Broken(torch.utils.data.Dataset):
         raise self.error
 
 
+def test_what_a_worker_raised_may_have_several_lines():
+    loader = DataLoader(Broken(ValueError("no sample 17\n  see the log")), num_workers=1)
+    with pytest.raises(ValueError, match="Traceback"):
+        next(iter(loader))
+    (load,) = spans("data_load")
+    said = "ValueError: no sample 17\n  see the log"
+    assert load["attrs"]["exception_message"].endswith(f"process 0. ... {said}")
+
+
 @pytest.mark.parametrize("kind", [ValueError, KeyError])
 def test_what_a_worker_raised_is_said_and_not_its_traceback(kind):
     loader = DataLoader(Broken(kind("no sample 17")), num_workers=1)

@@ -99,6 +99,11 @@ def test_switched_off_it_says_nothing(workdir):
 # -- flags --
 
 
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("of the program")
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -124,6 +129,7 @@ def test_switched_off_it_says_nothing(workdir):
         ({"snapshots": {"mode": "full"}}, '{"snapshots": {"threads": N}} with N from 1 on'),
         ({"snapshots": {"threads": "many"}}, "{'threads': 'many'}} sets nothing"),
         ({"jax": {"steps": 3}}, "there are no options of it"),
+        ({"torch": {"model": Unprintable()}}, "{'model': ...}} sets nothing"),
     ],
 )
 def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
     from sonde.hooks.patches import Patches
 
-MOST_RESULTS = 4  # of a function that are remembered: it may train several models in turn
+MOST_RESULTS = 16  # of a function that are remembered: it may train several models in turn
 TELLING = 2  # so often parameters are replaced before that is believed
 FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
@@ -104,8 +104,10 @@ class _States:
 
     @staticmethod
     def _judge(known: _Calls, leaves: list[Any]) -> str | None:
-        trained = _counterparts(leaves, known.shapes)
         returned = {identity for call in known.returned for identity in _alive(call)}
+        # What it returned before is the better counterpart: others may only have the same shape.
+        leaves = sorted(leaves, key=lambda leaf: id(leaf) not in returned)
+        trained = _counterparts(leaves, known.shapes)
         if _most(trained, returned):
             return "step"
         if not trained:

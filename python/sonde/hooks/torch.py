@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import update_wrapper
 
@@ -101,7 +102,8 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         return update_wrapper(step, original)
 
     patches.replace(torch.amp.grad_scaler.GradScaler, "step", counted)
-    patches.on_undo(_say_skipped)
+    process = os.getpid()
+    patches.on_undo(lambda: _say_skipped(process))
 
     def known(original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
@@ -115,9 +117,9 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
     patches.on_undo(_core.forget_optimizers)
 
 
-def _say_skipped() -> None:
+def _say_skipped(process: int) -> None:
     skipped = _core.steps_skipped()
-    if skipped:
+    if skipped and os.getpid() == process:  # in a forked child they are the parent's
         log.warn(
             "cirron.hooks.torch",
             f"mixed precision skipped {skipped} of {skipped + _core.steps_taken()} optimizer "
