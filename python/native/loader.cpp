@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "engine/probe/gpu_clock.h"
@@ -12,6 +11,7 @@
 #include "python/native/hooks.h"
 #include "python/native/newest_batch.h"
 #include "python/native/training_call.h"
+#include "python/native/weak_list.h"
 
 namespace sonde::native {
 
@@ -98,32 +98,10 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
 // A number that stands for this loader and for no other: when it is gone, its address may be used
 // again. The address, if the loader takes no weak reference.
 const void* identity_of(PyObject* loader) {
-  struct Known {
-    PyObject* reference = nullptr;
-    std::uintptr_t number = 0;  // odd, as no address is
-  };
-  static auto* all = new std::unordered_map<PyObject*, Known>;
-  static std::uintptr_t last = 1;
-  static std::size_t most = 64;
-  const auto lives = [](PyObject* object, const Known& known) {
-    return PyWeakref_GetObject(known.reference) == object;
-  };
-  if (const auto found = all->find(loader); found != all->end() && lives(loader, found->second))
-    return reinterpret_cast<const void*>(found->second.number);
-  PyObject* reference = PyWeakref_NewRef(loader, nullptr);
-  if (reference == nullptr) return PyErr_Clear(), loader;
-  if (all->size() >= most) {
-    std::erase_if(*all, [&](const auto& each) {
-      if (lives(each.first, each.second)) return false;
-      Py_DECREF(each.second.reference);
-      return true;
-    });
-    most = std::max<std::size_t>(64, 2 * all->size());
-  }
-  Known& known = (*all)[loader];
-  Py_XDECREF(std::exchange(known.reference, reference));
-  known.number = last += 2;
-  return reinterpret_cast<const void*>(known.number);
+  static auto* all = new WeakList;
+  const WeakList::Entry* entry = all->note(loader);
+  if (entry == nullptr) return loader;
+  return reinterpret_cast<const void*>(2 * entry->number + 1);  // odd, as no address is
 }
 
 int iterator_traverse(PyObject* self, visitproc visit, void* arg) {

@@ -21,7 +21,7 @@ WeakList::Entry* WeakList::note(PyObject* object, PyObject* gone) noexcept {
   if (reference == nullptr) return PyErr_Clear(), nullptr;
   if (entries_.size() >= most_) drop_dead();
   places_[object] = entries_.size();
-  return &entries_.emplace_back(Entry{.reference = reference});
+  return &entries_.emplace_back(Entry{.reference = reference, .number = ++made_});
 }
 
 void WeakList::drop_dead() noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -14,9 +15,10 @@ class WeakList {
  public:
   struct Entry {
     PyObject* reference = nullptr;
-    bool fresh = true;       // until whoever noted it sets it to false
-    bool trained = false;    // models: has run in training mode
-    bool gradients = false;  // models: has had a gradient
+    std::uintptr_t number = 0;  // no other entry has ever had it
+    bool fresh = true;          // until whoever noted it sets it to false
+    bool trained = false;       // models: has run in training mode
+    bool gradients = false;     // models: has had a gradient
   };
 
   // The object's entry, made if it is new; nullptr: it cannot be referred to weakly. Who holds the
@@ -36,6 +38,7 @@ class WeakList {
   std::vector<Entry> entries_;
   std::unordered_map<const PyObject*, std::size_t> places_;
   std::size_t most_ = 64;  // then the dead ones are dropped
+  std::uintptr_t made_ = 0;
 };
 
 }  // namespace sonde::native
