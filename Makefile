@@ -111,12 +111,15 @@ fuzz-loops: build ## Random training programs for FUZZ_MINUTES (60), each held a
 bench: bench-setup ## Measure against baselines and check bench/budgets.json
 	@$(VENV)/python bench/run.py
 
-# Two environments: ours as users get it (the wheel), and the reference SDK. Both see the packages of .venv (torch,
+# Two environments: ours as users get it (the wheel, and beside it what only benches call), and the reference SDK. Both see the packages of .venv (torch,
 # numpy) through a .pth file, behind their own, so that nothing large is installed three times.
 .PHONY: bench-setup
 bench-setup: environment $(STAMPS)/bench-venv $(STAMPS)/peer-venv
-	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON >/dev/null
+	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON -DSONDE_PYTHON=ON \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
 	@cmake --build build/bench
+	@cmake --install build/bench --component testing \
+	  --prefix $$(build/bench-venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))') >/dev/null
 
 # $(1): venv, $(2): what to install
 define bench_venv

@@ -79,13 +79,13 @@ def boundary(model: Weights, rounds: int, threads: int) -> dict[str, float]:
 
 
 def measured(model: Weights, rounds: int, threads: int) -> dict[str, float]:
-    from sonde import _core
+    from sonde import _testing
 
     tensors = list(model.parameters())
     one, several, sums = [], [], {1: [], threads: []}
     for _ in range(rounds):
-        one.append(seconds(lambda: _core.measure_tensors(tensors, describe=False)))
-        several.append(seconds(lambda: _core.measure_tensors(tensors, threads, describe=False)))
+        one.append(seconds(lambda: _testing.measure_tensors(tensors, describe=False)))
+        several.append(seconds(lambda: _testing.measure_tensors(tensors, threads, describe=False)))
     for _ in range(rounds):
         for count, spent in sums.items():
             torch.set_num_threads(count)

@@ -19,23 +19,62 @@ MAY_USE: dict[str, set[str]] = {
     "base": set(),
     "record": {"base"},
     "model": {"base"},
-    "spool": {"base", "model", "record"},
+    "codec": {"base", "model"},
+    "journal": {"base", "model", "record"},
+    "spool": {"base", "model", "codec"},
+    "run": {"base", "model", "codec", "journal", "spool"},
     "snapshot": {"base", "model"},
     "probe": {"base", "model"},
     "hook": {"base", "record", "probe"},
-    "session": {"base", "record", "model", "spool", "snapshot", "probe"},
+    "session": {
+        "base",
+        "record",
+        "model",
+        "codec",
+        "journal",
+        "spool",
+        "run",
+        "snapshot",
+        "probe",
+    },
     "analysis": {"base", "model"},
     "report": {"base", "model", "analysis"},
     "export": {"base", "model", "analysis"},
     "store": {"base", "model"},
-    "collector": {"base", "model", "store", "analysis", "report"},
-    "tui": {"base", "model", "spool", "analysis", "report", "export", "store", "collector"},
-    "cli": {"base", "model", "spool", "analysis", "report", "export", "store", "collector", "tui"},
+    "collector": {"base", "model", "codec", "store", "analysis", "report"},
+    "tui": {
+        "base",
+        "model",
+        "run",
+        "analysis",
+        "report",
+        "export",
+        "store",
+        "collector",
+    },
+    "cli": {
+        "base",
+        "model",
+        "run",
+        "analysis",
+        "report",
+        "export",
+        "store",
+        "collector",
+        "tui",
+    },
 }
 
 # (user, used) -> the only files of `used` that `user` may include: who reads a journal needs its
 # layout, not the code that writes it.
-ONLY_FILES: dict[tuple[str, str], str] = {("spool", "record"): r"layout\w*\.h"}
+ONLY_FILES: dict[tuple[str, str], str] = {("journal", "record"): r"layout\w*\.h"}
+
+# The layout of a journal is for code that reads journals, its own or another process's. All other
+# code asks the functions of engine/record, and nothing outside names what is private there.
+LAYOUT = "engine/record/layout.h"
+READS_LAYOUT = {"record", "journal"}
+RECORD_PRIVATE = re.compile(r"\brecord::detail\b")
+SLOTS = re.compile(r"\brecord::(?:OpenScope|kSlotClosed)\b|\b(?:lane|stack)(?:\.|->)stack\[")
 
 # Python package -> our packages it may import, besides itself.
 PACKAGES: dict[str, set[str]] = {"sonde": set(), "cirron": {"sonde"}, "traceml": {"sonde"}}
@@ -64,6 +103,8 @@ def why_engine_include_is_wrong(user: str, bracket: str, target: str) -> str | N
         return None
     if used not in MAY_USE[user]:
         return f"engine/{user} may use only {sorted(MAY_USE[user]) or 'the standard library'}"
+    if target == LAYOUT and user not in READS_LAYOUT:
+        return "the layout is for code that reads journals"
     only = ONLY_FILES.get((user, used))
     if only and not re.fullmatch(only, "/".join(rest)):
         return f"engine/{user} may use only {only} of engine/{used}"
@@ -92,8 +133,26 @@ def check_native(root: Path) -> Iterator[str]:
             continue
         text = path.read_text()
         for match in INCLUDE.finditer(text):
+            at = f"{where}:{line_of(text, match.start())}: {match[2]}"
             if match[1] == '"' and not match[2].startswith(("engine/", "python/native/")):
-                yield f"{where}:{line_of(text, match.start())}: {match[2]}: write it from the root"
+                yield f"{at}: write it from the root"
+            if match[2] == LAYOUT:
+                yield f"{at}: the layout is for code that reads journals"
+
+
+def check_record_is_closed(root: Path) -> Iterator[str]:
+    for top in ("engine", "python", "bench"):
+        for path in cpp_files(root / top):
+            where = path.relative_to(root)
+            folder = where.parts[:2]
+            text = path.read_text()
+            if folder != ("engine", "record"):
+                for match in RECORD_PRIVATE.finditer(text):
+                    yield f"{where}:{line_of(text, match.start())}: private to engine/record"
+            reads_layout = folder[0] == "engine" and folder[1] in READS_LAYOUT
+            if not reads_layout:
+                for match in SLOTS.finditer(text):
+                    yield f"{where}:{line_of(text, match.start())}: slots are engine/record's"
 
 
 def imports(tree: ast.AST, lazy: bool = False) -> Iterator[tuple[int, str, bool]]:
@@ -145,7 +204,7 @@ def check_names(root: Path) -> Iterator[str]:
 
 
 def check_tree(root: Path) -> list[str]:
-    checks = (check_engine, check_native, check_python, check_names)
+    checks = (check_engine, check_native, check_record_is_closed, check_python, check_names)
     return [problem for check in checks for problem in check(root)]
 
 
@@ -174,8 +233,17 @@ FORBIDDEN = [
     ("engine/base/a.h", '#include "engine/model/x.h"', "standard library"),
     ("engine/record/a.cpp", '#include "engine/session/x.h"', "may use only ['base']"),
     ("engine/record/a.cpp", "#  include <engine/model/x.h>", "may use only ['base']"),
-    ("engine/spool/a.cpp", '#include "engine/record/lane.h"', "may use only layout"),
+    ("engine/journal/a.cpp", '#include "engine/record/lane.h"', "may use only layout"),
     ("engine/cli/a.cpp", '#include "engine/record/layout.h"', "engine/cli may use only"),
+    ("engine/session/a.h", '#include "engine/record/layout.h"', "code that reads journals"),
+    ("engine/hook/a.h", "#include <engine/record/layout.h>", "code that reads journals"),
+    ("python/native/a.cpp", '#include "engine/record/layout.h"', "code that reads journals"),
+    ("engine/session/a.cpp", "return record::detail::t_state;", "private to engine/record"),
+    ("python/native/a.cpp", "sonde::record::detail::g_gate", "private to engine/record"),
+    ("bench/engine/a.cpp", "using namespace record::detail;", "private to engine/record"),
+    ("engine/session/a.cpp", "lane->stack[0].name = 1;", "slots are engine/record's"),
+    ("engine/session/a.h", "void f(const record::OpenScope&);", "slots are engine/record's"),
+    ("engine/cli/a.cpp", '#include "engine/spool/reader.h"', "engine/cli may use only"),
     ("engine/tui/a.cpp", '#include "engine/session/x.h"', "engine/tui may use only"),
     ("engine/report/a.cpp", '#include "engine/cli/x.h"', "engine/report may use only"),
     ("engine/base/a.h", "#include <Python.h>", "python/native"),
@@ -195,10 +263,13 @@ FORBIDDEN = [
 ALLOWED = [
     ("engine/base/a.cpp", '#include "engine/base/a.h"\n#include <vector>\n#include <sys/mman.h>'),
     (
-        "engine/spool/a.cpp",
+        "engine/journal/a.cpp",
         '#include "engine/record/layout.h"\n#include "engine/record/layout_ring.h"',
     ),
     ("engine/session/a.cpp", '#include "engine/record/lane.h"\n#include "engine/spool/x.h"'),
+    ("engine/journal/a.cpp", "void f(const record::OpenScope& scope);"),
+    ("engine/record/a.cpp", '#include "engine/record/layout.h"\nrecord::detail::g_gate;'),
+    ("python/native/a.cpp", '#include "engine/record/lane.h"\nrecord::this_thread();'),
     (
         "python/native/a.cpp",
         '#include <Python.h>\n#include "engine/session/x.h"\n#include "python/native/b.h"',

@@ -68,8 +68,17 @@ def test_the_example_batch_is_strict_json_with_the_documented_keys() -> None:
     batch = strict_json(code(SPOOL, "json"))
     assert list(batch) == keys("## Batch")
     assert all(list(span) == keys("## Span") for span in batch["spans"])
-    assert all(list(mark) == keys("## Mark") for mark in batch["marks"])
+    *always, nonfinite = keys("## Mark")
+    assert {mark["value"] is None for mark in batch["marks"]} == {True, False}
+    for mark in batch["marks"]:
+        assert list(mark) == (always if mark["value"] is not None else [*always, nonfinite])
     assert f"{batch['created_ns']:020}-{batch['batch_id']}.json" in SPOOL
+
+
+def test_the_table_of_span_fields_is_the_documented_one() -> None:
+    text = (ROOT / "engine/model/span_fields.h").read_text()
+    fields = re.findall(r'Field<"(\w+)",[^>]*?((?:k\w+ \| )*k\w+)>', text)
+    assert [name for name, forms in fields if "kSpool" in forms.split(" | ")] == keys("## Span")
 
 
 def test_our_reader_reads_the_example_batch(tmp_path: Path) -> None:
@@ -100,7 +109,7 @@ def shape(record: dict[str, object]) -> dict[str, object]:
 
 
 def test_every_way_a_span_is_closed_is_documented() -> None:
-    text = (ROOT / "engine/spool/ring_reader.cpp").read_text()
+    text = (ROOT / "engine/journal/ring_reader.cpp").read_text()
     body = text[text.index("closed_by_text(") :]
     written = set(re.findall(r'return "(\w+)";', body[: body.index("\n}\n")]))
     assert set(keys("## What we add to the schema")) == written
@@ -112,7 +121,10 @@ def test_every_way_a_span_is_closed_is_documented() -> None:
 def test_the_example_record_has_the_documented_keys() -> None:
     record = strict_json(code(SNAPSHOTS, "json"))
     assert list(record) == keys("## Snapshot", SNAPSHOTS)
-    assert list(record["stats"]) == keys("## Stats", SNAPSHOTS)
+    heading = "## Stats of a tensor with values that are not finite"
+    assert list(record["stats"]) == keys(heading, SNAPSHOTS)
+    plain = keys("## Stats", SNAPSHOTS)
+    assert list(record["stats"]["finite"]) == ["count", *plain[: plain.index("histogram") + 1]]
 
 
 def test_the_program_of_the_example_writes_that_record_and_that_file(tmp_path: Path) -> None:
@@ -128,6 +140,7 @@ def test_the_program_of_the_example_writes_that_record_and_that_file(tmp_path: P
     assert list(written) == list(example)
     for key in written:
         assert written[key] == example[key] or key in varies, key
+    assert list(records[1]["stats"]) == keys("## Stats", SNAPSHOTS), "of a clean tensor"
     path = f"snapshots/{written['span_id']}/weights.safetensors"
     assert written["blob_uri"] == f"file://{tmp_path}/.cirron/{path}"
     assert f"snapshots/{example['span_id']}/weights.safetensors" in example["blob_uri"]

@@ -1,5 +1,5 @@
 // A batch of spans as JSON: the encoder alone, and with the file it ends up in.
-#include "engine/spool/encode.h"
+#include "engine/codec/encode.h"
 
 #include <filesystem>
 #include <iomanip>
@@ -86,7 +86,7 @@ void encode_null(benchmark::State& state) {
   base::JsonWriter out;
   for (auto _ : state) {
     out.clear();
-    spool::encode_batch(out, batch);
+    codec::encode_batch(out, batch);
     benchmark::DoNotOptimize(out.view().data());
   }
   report(state, out.size());
@@ -102,7 +102,7 @@ void encode_spool(benchmark::State& state) {
   for (auto _ : state) {
     out.clear();
     ++batch.created_ns;
-    spool::encode_batch(out, batch);
+    codec::encode_batch(out, batch);
     if (!spool.write(batch.created_ns, batch.batch_id, out.view()).ok())
       state.SkipWithError("cannot write");
   }

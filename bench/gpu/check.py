@@ -240,7 +240,7 @@ def events_are_pooled() -> str:
         work.train()
         torch.cuda.synchronize()
         time.sleep(0.03)
-    made = _core.gpu_events_made()
+    made = _core.device.cuda_events_made()
     assert 0 < made < 600, made
     return f"{made} events for 100 steps"
 

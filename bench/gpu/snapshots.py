@@ -91,9 +91,17 @@ def differences(stats: dict, values: np.ndarray) -> list[str]:
     """Counts and edges must be equal, the rest to 1e-11 of the data's magnitude."""
     with np.errstate(over="ignore"):
         wanted = oracle(values)
-    found = dict(stats, counts=stats["histogram"]["counts"], edges=stats["histogram"]["bins"])
+    nothing = dict.fromkeys(("mean", "std", "min", "max", "norm"), 0.0)
+    nothing["histogram"] = {"counts": [0] * 16, "bins": [0.0] * 17}
+    found = stats | nothing | stats["finite"] if "finite" in stats else dict(stats)
+    found["counts"], found["edges"] = found["histogram"]["counts"], found["histogram"]["bins"]
     exact = ("count", "nan_count", "inf_count", "zero_count", "min", "max", "counts", "edges")
     wrong = [key for key in exact if found[key] != wanted[key]]
+    if "nonfinite" in stats and not np.isnan(values).any():
+        minus, plus = wanted["minus_inf_count"] != 0, (values == np.inf).any()
+        named = stats["nonfinite"].get("min") == "-inf", stats["nonfinite"].get("max") == "inf"
+        if wanted["count"] and named != (minus, plus):
+            wrong.append(f"nonfinite {stats['nonfinite']}")
     largest = max(abs(wanted["min"]), abs(wanted["max"]))
     for key, slack in (("mean", largest), ("std", largest), ("norm", wanted["norm"])):
         if not abs(found[key] - wanted[key]) <= 1e-11 * slack:
@@ -153,7 +161,7 @@ def the_numbers_are_those_of_the_oracle() -> str:
     for i, tensor in enumerate(tensors):
         wrong = differences(found[f"t{i}"]["stats"], values_of(tensor))
         assert not wrong, (tensor.dtype, tuple(tensor.shape), tensor.stride(), wrong)
-    assert not _core.prepare_cuda(0), "these came from torch's operations"
+    assert not _core.device.await_kernels(0), "these came from torch's operations"
     return f"{len(tensors)} tensors of {len(DTYPES)} types"
 
 
@@ -382,7 +390,7 @@ def blob_row() -> tuple[str, ...]:
             start = time.perf_counter()
             boundary(big)
             blocked.append(time.perf_counter() - start)
-            while _core.counters()["blob_count"] == 0 and len(writing) < 20_000:
+            while _core.session.counters()["blob_count"] == 0 and len(writing) < 20_000:
                 writing.append(step())
             plain += [step() for _ in range(100)]
     ratio = median(writing) / median(plain) - 1

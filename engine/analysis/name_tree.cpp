@@ -14,7 +14,7 @@ void add_optional(std::int64_t& sum, std::int64_t value) noexcept {
 }  // namespace
 
 void NodeStats::add(const model::Span& span) {
-  if (span.flag_attr(kSkippedAttr)) ++skipped;
+  if (span.attr(kSkippedAttr).is_true()) ++skipped;
   if (span.dispatched()) ++dispatched;
   if (span.open()) {
     ++open;

@@ -26,9 +26,9 @@ Epochs epochs_of(const model::Span& session, std::span<const model::Span> epochs
 }
 
 Cause cause_of(const model::Span& session, const Epochs& epochs, const NoSnapshots& known) {
-  const std::string_view mode = session.text_attr("snapshots");
-  if (mode.empty()) return Cause::kForeign;
-  if (mode == "off") return Cause::kOff;
+  const base::JsonValue mode = session.attr("snapshots");
+  if (!mode) return Cause::kForeign;
+  if (mode.is("off")) return Cause::kOff;
   if (known.taken > 0) return Cause::kGone;
   if (!known.said.empty()) return Cause::kSaid;
   if (session.left || session.closed_by() == "death")
@@ -49,8 +49,8 @@ std::vector<NoSnapshots> why_no_snapshots(std::span<const model::Span> sessions,
     NoSnapshots& one = found.emplace_back();
     one.run = runs.run_of(session);
     one.rank = session.rank;
-    one.said = session.text_attr("snapshots_reason");
-    one.taken = session.int_attr("snapshot_records");
+    one.said = session.attr("snapshots_reason").text();
+    one.taken = session.attr("snapshot_records").integer();
     if (own.open != nullptr) one.epoch_ns = std::max<std::int64_t>(own.open->length_ns(), 0);
     one.cause = cause_of(session, own, one);
   }

@@ -15,10 +15,6 @@ constexpr std::uint32_t kMaxHeight = 256;
 constexpr std::size_t kSeenEntries = std::size_t{1} << 16;
 constexpr std::string_view kOrphans = "(orphans)";
 
-std::int64_t end_of(const model::Span& span) noexcept {
-  return span.open() ? std::numeric_limits<std::int64_t>::max() : span.end_ns;
-}
-
 }  // namespace
 
 Summarizer::Summarizer(SummaryOptions options) : options_(options), seen_(kSeenEntries) {}
@@ -27,7 +23,7 @@ Summarizer::Summarizer(SummaryOptions options) : options_(options), seen_(kSeenE
 // time of closing it comes after them; equal times keep the order in which their thread wrote them.
 void Summarizer::add(std::span<const model::Span> spans) {
   const auto earlier = [](const model::Span& a, const model::Span& b) {
-    return end_of(a) < end_of(b);
+    return a.end_or_never_ns() < b.end_or_never_ns();
   };
   if (std::is_sorted(spans.begin(), spans.end(), earlier)) {
     for (const model::Span& span : spans) add_one(span);
@@ -43,7 +39,8 @@ void Summarizer::add(std::span<const model::Span> spans) {
 void Summarizer::add_one(const model::Span& span) {
   ++spans_;
   if (!span.parent_id && !span.attrs.empty()) {
-    if (const auto hint = span.text_attr(model::kHintAttr); !hint.empty()) hints_.emplace(hint);
+    if (std::string hint = span.attr(model::kHintAttr).text(); !hint.empty())
+      hints_.insert(std::move(hint));
   }
   const NameTree::NameId name = tree_.intern(span.name);
   Forest below = take(span.id);

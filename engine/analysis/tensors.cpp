@@ -7,36 +7,9 @@
 
 namespace sonde::analysis {
 
-Epochs::Epochs(std::span<const model::Span> spans, const model::Runs& runs) {
-  std::vector<const model::Span*> by_start;
-  by_start.reserve(spans.size());
-  for (const model::Span& span : spans) by_start.push_back(&span);
-  std::stable_sort(
-      by_start.begin(), by_start.end(),
-      [](const model::Span* a, const model::Span* b) { return a->start_ns < b->start_ns; });
-  std::map<std::tuple<std::size_t, std::int32_t, std::int32_t>, std::size_t> counts;
-  for (const model::Span* span : by_start) {
-    const std::size_t run = runs.run_of(*span);
-    std::size_t& count = counts[{run, span->rank, span->pid}];
-    const Epoch epoch{span->index, span->rank, run, count, 0, span->pid};
-    if (by_id_.try_emplace(span->id, epoch).second) ++count;
-  }
-}
-
-Epoch* Epochs::find(const base::Id& id) {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &found->second;
-}
-
-Epoch& Epochs::unknown(const base::Id& id) {
-  const auto [found, is_new] = by_id_.try_emplace(id);
-  if (is_new) found->second.order = unknown_++;
-  return found->second;
-}
-
 std::string_view TensorTable::keep(std::string_view text) { return *texts_.emplace(text).first; }
 
-void TensorTable::add(Epoch& epoch, const model::TensorStats& tensor) {
+void TensorTable::add(model::Epoch& epoch, const model::TensorStats& tensor) {
   TensorLine& line = lines_.emplace_back(TensorLine{&epoch, epoch.records++, tensor});
   line.tensor.name = keep(tensor.name);
   line.tensor.shape = keep(tensor.shape);

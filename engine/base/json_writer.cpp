@@ -7,6 +7,8 @@
 #include <cmath>
 #include <new>
 
+#include "engine/base/utf8.h"
+
 namespace sonde::base {
 
 namespace {
@@ -18,8 +20,6 @@ constexpr std::array<bool, 256> make_plain() {
   return plain;
 }
 constexpr std::array<bool, 256> kPlain = make_plain();
-
-bool is_continuation(unsigned char c) { return (c & 0xC0) == 0x80; }
 
 // Decodes one code point at text[i]; returns its length, or 0 for a byte that starts none.
 // Surrogates (which Python strings may hold) decode like any other three-byte sequence.
@@ -34,16 +34,12 @@ std::size_t decode(std::string_view text, std::size_t i, std::uint32_t& code) {
   if (length == 0 || i + length > text.size()) return 0;
   code = length == 1 ? lead : lead & (0x7Fu >> length);
   for (std::size_t k = 1; k < length; ++k) {
-    if (!is_continuation(at(i + k))) return 0;
+    if (!is_continuation(text[i + k])) return 0;
     code = (code << 6) | (at(i + k) & 0x3Fu);
   }
   constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   return code < kSmallest[length] || code > 0x10FFFF ? 0 : length;
 }
-
-}  // namespace
-
-namespace {
 
 constexpr std::size_t kMapped = std::size_t{1} << 20;
 
@@ -83,7 +79,7 @@ void JsonWriter::string(std::string_view utf8) {
   if (plain != utf8.size()) return escape(utf8);
   char* out = reserve(utf8.size() + 2);
   *out = '"';
-  if (!utf8.empty()) std::memcpy(out + 1, utf8.data(), utf8.size());
+  std::memcpy(out + 1, utf8.data(), utf8.size());
   out[utf8.size() + 1] = '"';
   size_ += utf8.size() + 2;
 }

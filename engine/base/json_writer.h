@@ -28,7 +28,6 @@ class JsonWriter {
 
   void raw(std::string_view text) {
     if (text.empty()) return;  // its pointer may be null, which memcpy must not see
-    if (text.empty()) return;  // it may have no address
     char* out = reserve(text.size());
     std::memcpy(out, text.data(), text.size());
     size_ += text.size();

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <set>
 
+#include "engine/base/face.h"
+
 namespace sonde::base {
 
 namespace {
@@ -26,17 +28,21 @@ Spoken& spoken() { return *spoken_place().load(); }
 
 void set_log_handler(LogHandler handler) noexcept { g_handler.store(handler); }
 
-void log_once(LogLevel level, std::string_view logger, std::string_view key,
-              const std::string& text) noexcept {
+void log_once(LogLevel level, std::string_view topic, std::string_view key, std::string text,
+              std::string_view advice) noexcept {
   try {
     {
       const std::lock_guard lock(spoken().mutex);
       if (!spoken().keys.emplace(key).second) return;
     }
+    const std::shared_ptr<const Face> face = base::face();
+    const auto better = face->advice.find(key);
+    if (better != face->advice.end()) advice = better->second;
+    if (!advice.empty()) text.append("; ").append(advice);
     if (const LogHandler handler = g_handler.load()) {
-      handler(level, logger, text);
+      handler(level, face->logger(topic), text);
     } else {
-      std::fprintf(stderr, "[cirron] %s\n", text.c_str());
+      std::fprintf(stderr, "%s%s\n", face->prefix().c_str(), text.c_str());
     }
   } catch (...) {
     // Out of memory while explaining trouble: silence is the only safe answer.

@@ -14,10 +14,11 @@ using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view 
 // Called while setting up; nullptr restores the default, a line on standard error.
 void set_log_handler(LogHandler handler) noexcept;
 
-// Any thread but a signal handler. `key` names the kind of trouble: the first text of a key is
-// spoken.
-void log_once(LogLevel level, std::string_view logger, std::string_view key,
-              const std::string& text) noexcept;
+// Any thread but a signal handler. `topic` is the logger without the name of the face: "flush".
+// `key` names the kind of trouble; only the first text of a key is spoken. `advice` says what to do
+// and ends the message; the face may have better words for its users (Face::advice, by key).
+void log_once(LogLevel level, std::string_view topic, std::string_view key, std::string text,
+              std::string_view advice = {}) noexcept;
 
 // Forgets which keys were spoken (a new session).
 void reset_log() noexcept;

@@ -1,41 +1,34 @@
 // sonde snapshots DIR: what the weights and gradients of a recorded run looked like.
 #include <CLI/CLI.hpp>
 
-#include <fmt/format.h>
-
-#include <fnmatch.h>
-
-#include <deque>
-#include <functional>
-#include <limits>
-#include <map>
+#include <cstddef>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/analysis/no_snapshots.h"
 #include "engine/analysis/tensors.h"
-#include "engine/cli/collect.h"
+#include "engine/cli/choice.h"
 #include "engine/cli/command.h"
-#include "engine/cli/locate.h"
 #include "engine/cli/output.h"
-#include "engine/cli/selection.h"
+#include "engine/cli/place.h"
+#include "engine/model/epochs.h"
+#include "engine/model/missing.h"
+#include "engine/model/trace.h"
+#include "engine/report/no_snapshots.h"
 #include "engine/report/tensors.h"
+#include "engine/run/directory_source.h"
+#include "engine/run/snapshots.h"
 
 namespace sonde::cli {
 
 namespace {
 
 struct SnapshotsOptions {
-  std::string directory = ".cirron";
-  Choice choice;
-  std::string tensor;
-  std::optional<std::int64_t> epoch;
-  bool gradients = false;
-  bool weights = false;
+  std::string directory;
+  run::SnapshotQuery query;
   bool all = false;
   bool json = false;
   bool csv = false;
@@ -44,136 +37,30 @@ struct SnapshotsOptions {
 constexpr std::size_t kReadable = 40;      // lines
 constexpr std::size_t kPiece = 1u << 20u;  // bytes to print at a time
 
-// Reads a place twice: a record does not say its epoch's number, and the span that does may be in
-// any file. Only epochs, and what `take` keeps, are held meanwhile.
-class Search {
- public:
-  Search(const Place& place, const SnapshotsOptions& options)
-      : place_(place), options_(options), selection_(options.choice) {}
-
-  using Take =
-      std::function<void(analysis::Epoch&, const model::TensorStats&, std::string_view record)>;
-  // Calls `take` with every record that is wanted. False when nothing could be read.
-  bool each(const Take& take);
-  // One line on standard error about why there was none.
-  void explain() const;
-
- private:
-  bool find_epochs();
-  void explain_nothing() const;
-  analysis::Epoch* epoch_of(const base::Id& id);
-  bool wanted(const analysis::Epoch& epoch, const model::TensorStats& tensor);
-
-  const Place& place_;
-  const SnapshotsOptions& options_;
-  Selection selection_;
-  std::optional<analysis::Epochs> epochs_;
-  std::vector<model::Span> epoch_spans_, sessions_;
-  std::deque<std::string> texts_;  // their attributes
-  bool run_is_there_ = true;
-  // Of the runs and ranks that are wanted.
-  std::set<std::string, std::less<>> names_;
-  std::set<std::int64_t> indexes_;
-};
-
-bool Search::find_epochs() {
-  Collector collector(place_, true);
-  collector.each_batch(spool::Detail::kTimings, false, [&](model::Batch& batch) {
-    selection_.look(batch.spans);
-    for (model::Span span : batch.spans) {  // whose text goes with the batch
-      const bool epoch = span.name == analysis::kEpochName;
-      if (!epoch && (span.parent_id || span.name != model::kSessionName)) continue;
-      span.name = epoch ? analysis::kEpochName : model::kSessionName;
-      span.attrs = texts_.emplace_back(span.attrs);
-      (epoch ? epoch_spans_ : sessions_).push_back(span);
-    }
-  });
-  if (!selection_.settle(options_.directory)) return false;
-  selection_.narrow(epoch_spans_);
-  selection_.narrow(sessions_);
-  epochs_.emplace(epoch_spans_, selection_.runs());
-  return true;
-}
-
-// Null for the epoch of another run or rank, which is not told from one that is unknown.
-analysis::Epoch* Search::epoch_of(const base::Id& id) {
-  if (analysis::Epoch* found = epochs_->find(id)) return found;
-  return selection_.wants_run() || options_.choice.rank ? nullptr : &epochs_->unknown(id);
-}
-
-bool Search::wanted(const analysis::Epoch& epoch, const model::TensorStats& tensor) {
-  auto name = names_.find(tensor.name);
-  if (name == names_.end()) name = names_.emplace(tensor.name).first;
-  if (epoch.index != model::kNone) indexes_.insert(epoch.index);
-  if (options_.epoch && epoch.index != *options_.epoch) return false;
-  if (tensor.gradient() ? options_.weights : options_.gradients) return false;
-  return options_.tensor.empty() || ::fnmatch(options_.tensor.c_str(), name->c_str(), 0) == 0;
-}
-
-bool Search::each(const Take& take) {
-  run_is_there_ = find_epochs();
-  Collector collector(place_);
-  collector.each_batch(spool::Detail::kTensors, false, [&](model::Batch& batch) {
-    if (!run_is_there_) return;
-    for (std::size_t i = 0; i < batch.tensors.size(); ++i) {
-      analysis::Epoch* epoch = epoch_of(batch.snapshots[i].span_id);
-      if (epoch != nullptr && wanted(*epoch, batch.tensors[i]))
-        take(*epoch, batch.tensors[i], batch.snapshots[i].json);
-    }
-  });
-  return collector.report_skipped();
-}
-
-// Of each session; those with the same reason together.
-void Search::explain_nothing() const {
-  if (sessions_.empty()) {
-    complain(
-        "nothing was captured; no session is here that could say why: name the directory of "
-        "the whole run");
-    return;
-  }
-  std::map<std::string, std::set<std::string, std::less<>>> who;
-  for (const auto& why : analysis::why_no_snapshots(sessions_, epoch_spans_, selection_.runs()))
-    who[report::no_snapshots_line(why)].insert(fmt::format("run {} rank {}", why.run, why.rank));
-  for (const auto& [line, sessions] : who) {
-    complain(who.size() == 1
-                 ? "nothing was captured: " + line
-                 : fmt::format("nothing was captured of {}: {}", some_of(sessions), line));
-  }
-}
-
-void Search::explain() const {
-  if (!run_is_there_) return;  // said already
-  if (options_.choice.rank && !selection_.has_rank(*options_.choice.rank)) {
-    selection_.explain_rank();
-  } else if (names_.empty()) {
-    explain_nothing();
-  } else if (options_.epoch && !indexes_.contains(*options_.epoch)) {
-    complain(fmt::format("nothing was captured of epoch {}; there are: {}", *options_.epoch,
-                         some_of(indexes_)));
-  } else if (!options_.tensor.empty()) {
-    complain(fmt::format("no tensor that is wanted fits {}; there are: {}", options_.tensor,
-                         some_of(names_)));
-  } else {
-    complain(fmt::format("there are only {}", options_.gradients ? "weights" : "gradients"));
-  }
+// Why there was no record.
+void explain(const run::SnapshotSearch& search, const std::string& called) {
+  const model::Missing missing = search.missing();
+  if (missing.what != model::Missing::What::kCaptures) return complain_of({missing}, called);
+  const auto reasons =
+      analysis::why_no_snapshots(search.sessions(), search.epochs(), search.runs());
+  for (const std::string& line : report::no_snapshots_lines(reasons)) complain(line);
 }
 
 // As they come, since a record is a kilobyte and there may be millions.
-int print_json(Search& search) {
+int print_json(run::SnapshotSearch& search, const std::string& called) {
   std::string piece = "[";
   bool first = true;
-  const bool read = search.each(
-      [&](const analysis::Epoch& epoch, const model::TensorStats&, std::string_view record) {
-        piece += first ? "\n" : ",\n";
-        first = false;
-        report::append_tensor_json(piece, epoch, record);
-        if (piece.size() < kPiece) return;
-        print(piece);
-        piece.clear();
-      });
+  search.each([&](const model::Epoch& epoch, const model::TensorStats&, std::string_view record) {
+    piece += first ? "\n" : ",\n";
+    first = false;
+    report::append_tensor_json(piece, epoch, record);
+    if (piece.size() < kPiece) return;
+    print(piece);
+    piece.clear();
+  });
+  const bool read = report_skipped(search.skipped());
   print(piece + "\n]\n");
-  if (read && first) search.explain();
+  if (read && first) explain(search, called);
   return read ? 0 : 1;
 }
 
@@ -188,53 +75,57 @@ void print_csv(const std::vector<analysis::TensorLine>& lines) {
   print(piece);
 }
 
-int print_table(Search& search, const SnapshotsOptions& options) {
+int print_table(run::SnapshotSearch& search, const std::string& called,
+                const SnapshotsOptions& options) {
   analysis::TensorTable table;
-  const bool read = search.each([&](analysis::Epoch& epoch, const model::TensorStats& tensor,
-                                    std::string_view) { table.add(epoch, tensor); });
-  if (!read) return 1;
+  search.each([&](model::Epoch& epoch, const model::TensorStats& tensor, std::string_view) {
+    table.add(epoch, tensor);
+  });
+  if (!report_skipped(search.skipped())) return 1;
   table.sort();
-  if (table.lines().empty()) search.explain();
+  if (table.lines().empty()) explain(search, called);
   if (options.csv) {
     print_csv(table.lines());
     return 0;
   }
-  // Who names epochs or tensors wants to see them.
-  const bool shorten = !options.all && !options.epoch && options.tensor.empty();
+  // Epochs or tensors that were named are shown whole.
+  const bool shorten = !options.all && !options.query.epoch && options.query.tensor.empty();
   const std::size_t left_out =
       shorten && table.lines().size() > kReadable ? table.keep_newest() : 0;
   print(report::tensors_text(table.lines(), left_out));
   return 0;
 }
 
-int run(const SnapshotsOptions& options) {
-  Place place;
-  if (!locate_with_records(options.directory, place)) return 1;
-  Search search(place, options);
-  return options.json ? print_json(search) : print_table(search, options);
+int run_snapshots(const SnapshotsOptions& options) {
+  std::optional<run::Place> place = find_records(options.directory);
+  if (!place) return 1;
+  const std::string called = place->called;
+  run::DirectorySource source(*std::move(place));
+  run::SnapshotSearch search(source, options.query);
+  return options.json ? print_json(search, called) : print_table(search, called, options);
 }
 
 }  // namespace
 
 Run declare_snapshots(CLI::App& app) {
   const auto options = std::make_shared<SnapshotsOptions>();
-  app.add_option("DIR", options->directory,
-                 "Output directory of a run, its spool, or one spool file")
-      ->capture_default_str();
-  app.add_option("--tensor", options->tensor, "Only tensors whose name fits, as 'layer*.weight'");
-  app.add_option("--epoch", options->epoch, "Only the epoch of this number");
-  auto* weights = app.add_flag("--weights", options->weights, "No gradients");
-  app.add_flag("--gradients", options->gradients, "Only gradients")->excludes(weights);
-  app.add_option("--rank", options->choice.rank, "Only this rank");
-  app.add_option("--run", options->choice.run, "Only this run: its number, or last")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()) | CLI::IsMember({"last"}));
+  run::SnapshotQuery& query = options->query;
+  add_directory(app, options->directory, kDirectoryOrFile);
+  app.add_option("--tensor", query.tensor, "Only tensors whose name fits, as 'layer*.weight'");
+  app.add_option("--epoch", query.epoch, "Only the epoch of this number");
+  auto* weights = app.add_flag_callback(
+      "--weights", [options] { options->query.gradients = false; }, "No gradients");
+  app.add_flag_callback(
+         "--gradients", [options] { options->query.weights = false; }, "Only gradients")
+      ->excludes(weights);
+  add_choice(app, query.choice);
   app.add_flag("--all", options->all,
                "All epochs, also where only the newest of each tensor would be readable");
   auto* csv = app.add_flag("--csv", options->csv, "CSV instead of a table: all lines, all digits");
   app.add_flag("--json", options->json,
                "The records as JSON, histograms included, in the order in which they were written")
       ->excludes(csv);
-  return [options] { return run(*options); };
+  return [options] { return run_snapshots(*options); };
 }
 
 }  // namespace sonde::cli

@@ -1,33 +1,32 @@
 // sonde tail DIR: the spans of running processes as they close, read from outside.
 #include <CLI/CLI.hpp>
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <time.h>
 
-#include <cerrno>
-#include <deque>
+#include <cstddef>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "engine/base/clock.h"
 #include "engine/cli/command.h"
-#include "engine/cli/follower.h"
-#include "engine/cli/locate.h"
 #include "engine/cli/output.h"
-#include "engine/cli/process_state.h"
+#include "engine/cli/place.h"
+#include "engine/model/level.h"
+#include "engine/model/live.h"
+#include "engine/model/process.h"
 #include "engine/report/autopsy.h"
-#include "engine/report/times.h"
-#include "engine/spool/journal.h"
+#include "engine/report/live.h"
+#include "engine/run/autopsy.h"
+#include "engine/run/directory_source.h"
+#include "engine/run/follower.h"
 
 namespace sonde::cli {
 
 namespace {
 
 struct TailOptions {
-  std::string directory = ".cirron";
+  std::string directory;
   bool once = false;
   double interval_s = 0.5;
   std::size_t lines = 10;
@@ -57,33 +56,12 @@ int nothing_running(const std::string& directory) {
 }
 
 // The open scopes of every running process.
-int show_open(const Place& place, const TailOptions& options) {
-  report::Autopsy state;
-  state.now_ns = base::wall_clock_ns();
-  std::deque<spool::JournalReport> journals;  // the state points into them
-  for (const std::string& path : place.journals) {
-    spool::JournalReport& journal = journals.emplace_back();
-    const base::Status status = spool::inspect_journal(path, journal);
-    if (!status.ok() && status.error() != ENOENT) complain(status.text());
-    if (!status.ok() || !journal.alive) continue;
-    report::ProcessState& process = state.processes.emplace_back(process_state(journal));
-    process.last_spans.clear();
-    process.last_marks.clear();
-  }
-  if (state.processes.empty()) return nothing_running(options.directory);
+int show_open(run::Source& source, const std::string& called) {
+  const model::Autopsy state = run::running_processes(source);
+  for (const std::string& problem : state.problems) complain(problem);
+  if (state.processes.empty()) return nothing_running(called);
   print(report::autopsy_text(state));
   return 0;
-}
-
-std::string farewell(const Follower::Process& process, const std::string& directory) {
-  std::string line = fmt::format("[cirron] pid {} (rank {}) ", process.pid, process.rank);
-  return line + (process.died ? "died; see what was open with: sonde autopsy " + directory + "\n"
-                              : "ended\n");
-}
-
-std::string greeting(const Follower::Process& process) {
-  return fmt::format("[cirron] pid {} (rank {}) has been running for {}\n", process.pid,
-                     process.rank, report::long_duration(process.age_ns));
 }
 
 model::LineFilter filter_of(const TailOptions& options) {
@@ -91,41 +69,42 @@ model::LineFilter filter_of(const TailOptions& options) {
   return {model::level_called(options.level).value_or(usual), options.name};
 }
 
-int follow(Place place, const TailOptions& options) {
-  Follower follower(std::move(place), options.lines, filter_of(options));
-  std::set<std::string> greeted, gone;
+// False when the output is not read any more.
+bool print_look(const model::Look& look, const std::string& called) {
+  for (const model::ProcessEvent& event : look.began) print(report::process_line(event, called));
+  for (const model::LiveSpan& span : look.spans) {
+    if (!print(report::live_line(span, look.several_ranks))) return false;
+  }
+  for (const model::ProcessEvent& event : look.ended) print(report::process_line(event, called));
+  return true;
+}
+
+int follow(run::Source& source, const std::string& called, const TailOptions& options) {
+  run::Follower follower(source, options.lines, filter_of(options));
   for (;;) {
-    const std::vector<std::string> lines = follower.poll();
-    for (const auto& [journal, process] : follower.processes()) {
-      if (greeted.insert(journal).second) print(greeting(process));
-    }
-    for (const std::string& line : lines) {
-      if (!print(line)) return 0;
-    }
-    if (follower.processes().empty()) return nothing_running(options.directory);
-    for (const auto& [journal, process] : follower.processes()) {
-      if (!process.running && gone.insert(journal).second)
-        print(farewell(process, options.directory));
-    }
+    if (!print_look(follower.look(), called)) return 0;
+    if (!follower.has_seen_any()) return nothing_running(called);
     if (follower.running() == 0 || g_interrupted != 0) return 0;
     sleep_for(options.interval_s);
     if (g_interrupted != 0) return 0;
   }
 }
 
-int run(const TailOptions& options) {
-  Place place;
-  if (!locate_or_complain(options.directory, place)) return 1;
-  if (options.once) return show_open(place, options);
+int run_tail(const TailOptions& options) {
+  std::optional<run::Place> place = find_place(options.directory);
+  if (!place) return 1;
+  const std::string called = place->called;
+  run::DirectorySource source(*std::move(place));
+  if (options.once) return show_open(source, called);
   watch_for_interrupt();
-  return follow(std::move(place), options);
+  return follow(source, called, options);
 }
 
 }  // namespace
 
 Run declare_tail(CLI::App& app) {
   const auto options = std::make_shared<TailOptions>();
-  app.add_option("DIR", options->directory, "Output directory of a run")->capture_default_str();
+  add_directory(app, options->directory, kDirectory);
   app.add_flag("--once", options->once, "Print the scopes that are open now and end");
   app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")
       ->capture_default_str();
@@ -137,7 +116,7 @@ Run declare_tail(CLI::App& app) {
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
-  return [options] { return run(*options); };
+  return [options] { return run_tail(*options); };
 }
 
 }  // namespace sonde::cli

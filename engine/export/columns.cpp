@@ -3,6 +3,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "engine/base/utf8.h"
+
 namespace sonde::exporting {
 
 namespace {
@@ -24,7 +26,7 @@ std::size_t sequence_length(std::string_view text) {
                                                             : 0;
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
+    if (!base::is_continuation(text[i])) return 0;
   }
   // Longer than needed, a surrogate, or beyond the last code point.
   if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F)) return 0;

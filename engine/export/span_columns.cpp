@@ -1,12 +1,17 @@
 #include "engine/export/span_columns.h"
 
+#include <concepts>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {
 
 namespace {
+
+using model::Kind;
 
 void add_id(Column& column, const base::Id& id) {
   char digits[32];
@@ -66,86 +71,134 @@ class NameIndex {
   std::int32_t last_index_ = 0;
 };
 
-// As many as the spans say they have; their text where the batch has it.
-void add_marks(SpanColumns& table, const model::Batch& batch) {
-  constexpr std::size_t kUsualBytes = 48;
-  table.marks.text.reserve(2 * table.rows + kUsualBytes * batch.mark_lists.size());
-  for (const model::Span& span : batch.spans) {
-    table.mark_count.longs.push_back(span.mark_id_count);
-    const bool text = span.mark_id_count != 0 && span.first_mark_id < batch.mark_lists.size();
-    table.marks.text += text ? batch.mark_lists[span.first_mark_id] : std::string_view("[]");
-    table.marks.end_text();
+template <typename One>
+constexpr Type type_of() {
+  switch (One::kKind) {
+    case Kind::kId:
+    case Kind::kParent:
+    case Kind::kMembers:
+    case Kind::kMarks:
+      return Type::kText;
+    case Kind::kName:
+      return Type::kDictionary;
+    case Kind::kDepth:
+      return Type::kShort;
+    case Kind::kNumber:
+      break;
+    default:
+      return Type::kLong;
+  }
+  if constexpr (One::kKind == Kind::kNumber) {
+    using Number = std::remove_cvref_t<decltype(One::of(std::declval<const model::Span&>()))>;
+    if (std::same_as<Number, std::uint64_t>) return Type::kUnsignedLong;
+    if (std::same_as<Number, std::int32_t>) return Type::kShort;
+  }
+  return Type::kLong;
+}
+
+constexpr bool is_nullable(Kind kind) {
+  return kind == Kind::kParent || kind == Kind::kEnd || kind == Kind::kOptional ||
+         kind == Kind::kWall;
+}
+
+// Room for every row; a text column begins with the offset of its first.
+template <typename One>
+void prepare(Column& column, std::size_t rows) {
+  constexpr std::size_t kIdBytes = 32, kEmptyBytes = 2;  // {} or []
+  if constexpr (type_of<One>() == Type::kText) {
+    column.offsets.reserve(rows + 1);
+    column.offsets.push_back(0);
+    constexpr bool kIds = One::kKind == Kind::kId || One::kKind == Kind::kParent;
+    column.text.reserve(rows * (kIds ? kIdBytes : kEmptyBytes));
+  } else if constexpr (type_of<One>() == Type::kShort || type_of<One>() == Type::kDictionary) {
+    column.shorts.reserve(rows);
+  } else {
+    column.longs.reserve(rows);
   }
 }
+
+// Their text where the batch has it.
+void add_marks(Column& column, const model::Span& span, const model::Batch& batch) {
+  const bool text = span.mark_id_count != 0 && span.first_mark_id < batch.mark_lists.size();
+  column.text += text ? batch.mark_lists[span.first_mark_id] : std::string_view("[]");
+  column.end_text();
+}
+
+class Filling {
+ public:
+  Filling(const model::Batch& batch, SpanColumns& table)
+      : batch_(batch),
+        rows_(batch.spans.size()),
+        names_(table.names),
+        depths_(model::find_depths(batch.spans)) {}
+
+  template <typename One>
+  void add(Column& column, std::size_t row) {
+    const model::Span& span = batch_.spans[row];
+    if constexpr (One::kKind == Kind::kId) {
+      add_id(column, One::of(span));
+    } else if constexpr (One::kKind == Kind::kParent) {
+      add_parent(column, One::of(span), row, rows_);
+    } else if constexpr (One::kKind == Kind::kName) {
+      column.shorts.push_back(names_.index_of(One::of(span)));
+    } else if constexpr (One::kKind == Kind::kMembers) {
+      add_attrs(column, One::of(span));
+    } else if constexpr (One::kKind == Kind::kMarks) {
+      add_marks(column, span, batch_);
+    } else if constexpr (One::kKind == Kind::kMarkCount) {
+      column.longs.push_back(span.mark_id_count);  // as many as the span says it has
+    } else if constexpr (One::kKind == Kind::kDepth) {
+      column.shorts.push_back(static_cast<std::int32_t>(depths_[row]));
+    } else if constexpr (One::kKind == Kind::kWall) {
+      add_optional(column, model::wall_us(span), row, rows_);
+    } else if constexpr (is_nullable(One::kKind)) {
+      add_optional(column, One::of(span), row, rows_);
+    } else if constexpr (type_of<One>() == Type::kShort) {
+      column.shorts.push_back(One::of(span));
+    } else {
+      column.longs.push_back(static_cast<std::int64_t>(One::of(span)));
+    }
+  }
+
+ private:
+  const model::Batch& batch_;
+  std::size_t rows_;
+  NameIndex names_;
+  std::vector<std::uint32_t> depths_;
+};
 
 }  // namespace
 
 SpanColumns make_columns(const model::Batch& batch) {
   SpanColumns table;
-  const std::size_t rows = table.rows = batch.spans.size();
-  for (Column* text : {&table.id, &table.parent_id, &table.attrs, &table.marks}) {
-    text->offsets.reserve(rows + 1);
-    text->offsets.push_back(0);
+  table.rows = batch.spans.size();
+  Filling filling(batch, table);
+  Column* column = table.columns.data();
+  model::for_each_field<model::kColumns>([&]<typename One>(One) {
+    prepare<One>(*column, table.rows);
+    if constexpr (One::kKind == Kind::kMarks) {
+      constexpr std::size_t kUsualBytes = 48;
+      column->text.reserve(2 * table.rows + kUsualBytes * batch.mark_lists.size());
+    }
+    ++column;
+  });
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    column = table.columns.data();
+    model::for_each_field<model::kColumns>(
+        [&]<typename One>(One) { filling.add<One>(*column++, row); });
   }
-  for (Column* ids : {&table.id, &table.parent_id}) ids->text.reserve(rows * 32);
-  table.attrs.text.reserve(rows * 2);
-  for (Column* longs :
-       {&table.index, &table.start_ns, &table.end_ns, &table.wall_us, &table.cpu_ns, &table.gpu_ns,
-        &table.memory_peak_bytes, &table.thread_id, &table.mark_count}) {
-    longs->longs.reserve(rows);
-  }
-  for (Column* shorts : {&table.name, &table.pid, &table.rank, &table.depth})
-    shorts->shorts.reserve(rows);
-
-  NameIndex names(table.names);
-  const std::vector<std::uint32_t> depths = model::find_depths(batch.spans);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const model::Span& span = batch.spans[row];
-    add_id(table.id, span.id);
-    add_parent(table.parent_id, span.parent_id, row, rows);
-    table.name.shorts.push_back(names.index_of(span.name));
-    add_optional(table.index, span.index, row, rows);
-    table.start_ns.longs.push_back(span.start_ns);
-    add_optional(table.end_ns, span.end_ns, row, rows);
-    add_optional(table.wall_us,
-                 span.length_ns() == model::kNone ? model::kNone : span.length_ns() / 1000, row,
-                 rows);
-    add_optional(table.cpu_ns, span.cpu_ns, row, rows);
-    add_optional(table.gpu_ns, span.gpu_ns, row, rows);
-    add_optional(table.memory_peak_bytes, span.memory_peak_bytes, row, rows);
-    table.thread_id.longs.push_back(static_cast<std::int64_t>(span.thread_id));
-    table.pid.shorts.push_back(span.pid);
-    table.rank.shorts.push_back(span.rank);
-    table.depth.shorts.push_back(static_cast<std::int32_t>(depths[row]));
-    add_attrs(table.attrs, span.attrs);
-  }
-  add_marks(table, batch);
   return table;
 }
 
 ColumnTable as_table(std::shared_ptr<const SpanColumns> columns) {
-  const SpanColumns& all = *columns;
   ColumnTable table;
-  table.rows = all.rows;
-  table.fields = {
-      {"id", Type::kText, false, &all.id},
-      {"parent_id", Type::kText, true, &all.parent_id},
-      {"name", Type::kDictionary, false, &all.name, &all.names},
-      {"index", Type::kLong, true, &all.index},
-      {"start_ns", Type::kLong, false, &all.start_ns},
-      {"end_ns", Type::kLong, true, &all.end_ns},
-      {"wall_us", Type::kLong, true, &all.wall_us},
-      {"cpu_ns", Type::kLong, true, &all.cpu_ns},
-      {"gpu_ns", Type::kLong, true, &all.gpu_ns},
-      {"memory_peak_bytes", Type::kLong, true, &all.memory_peak_bytes},
-      {"thread_id", Type::kUnsignedLong, false, &all.thread_id},
-      {"pid", Type::kShort, false, &all.pid},
-      {"rank", Type::kShort, false, &all.rank},
-      {"mark_count", Type::kLong, false, &all.mark_count},
-      {"depth", Type::kShort, false, &all.depth},
-      {"attrs", Type::kText, false, &all.attrs},
-      {"marks", Type::kText, false, &all.marks},
-  };
+  table.rows = columns->rows;
+  const Column* column = columns->columns.data();
+  model::for_each_field<model::kColumns>([&]<typename One>(One) {
+    const Column* dictionary = One::kKind == Kind::kName ? &columns->names : nullptr;
+    table.fields.push_back(
+        {One::kName.data(), type_of<One>(), is_nullable(One::kKind), column++, dictionary});
+  });
   table.owner = std::move(columns);
   return table;
 }

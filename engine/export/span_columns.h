@@ -1,18 +1,28 @@
 // Spans turned on their side: one array per field.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "engine/export/columns.h"
+#include "engine/model/span_fields.h"
 #include "engine/model/trace.h"
 
 namespace sonde::exporting {
 
 struct SpanColumns {
   std::size_t rows = 0;
-  Column id, parent_id, name, names, index, start_ns, end_ns, wall_us, cpu_ns, gpu_ns,
-      memory_peak_bytes, thread_id, pid, rank, mark_count, depth, attrs,
-      marks;  // names: the dictionary of name, with rows of its own
+  std::array<Column, model::field_count<model::kColumns>()> columns;  // in the order of the fields
+  Column names;  // the dictionary of `name`, with rows of its own
+
+  // Of a field that is known while compiling, such as at<"attrs">().
+  template <model::FieldName kName>
+  const Column& at() const noexcept {
+    constexpr std::size_t kPlace =
+        model::place_of_field<model::kColumns>({kName.text, sizeof kName.text - 1});
+    static_assert(kPlace < model::field_count<model::kColumns>(), "there is no such column");
+    return columns[kPlace];
+  }
 };
 
 // Throws std::length_error when a text column would not fit the 31-bit offsets of Arrow's utf8.

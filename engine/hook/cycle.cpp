@@ -16,7 +16,7 @@ void Cycle::note(const void* optimizer) noexcept {
   } else {
     note_other(optimizer);
   }
-  if (taken_ < kMostSteps) newest_[taken_] = optimizer;
+  if (taken_ < kMostSteps) steps_[taken_].newest = optimizer;
   ++taken_;
 }
 
@@ -47,7 +47,8 @@ void Cycle::begin() noexcept {
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
 #pragma GCC unroll 1  // mostly there is one
-    for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i) order_[i] = newest_[i];
+    for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i)
+      steps_[i].before = steps_[i].newest;
     usual_ = taken_;
   }
   taken_ = 0;

@@ -52,7 +52,7 @@ class Cycle {
 
   // Has it been this one's turn, after those that have stepped in this iteration?
   bool continues(const void* optimizer) const noexcept {
-    return known() && taken_ < usual_ && taken_ < kMostSteps && order_[taken_] == optimizer;
+    return known() && taken_ < usual_ && taken_ < kMostSteps && steps_[taken_].before == optimizer;
   }
 
   // The leading one stepped alone so far, and this one steps for the second time without it.
@@ -69,8 +69,13 @@ class Cycle {
   bool shared_ = false;  // others have stepped in its iterations
   bool gone_ = false;
   bool varies_ = false, count_varies_ = false;
-  std::array<const void*, kMostSteps> newest_ = {};
-  std::array<const void*, kMostSteps> order_ = {};  // of the last iteration's steps
+  // The optimizers of this iteration's steps and of the last one's, in their order, side by side:
+  // mostly there is one, and then both are in one line of the cache.
+  struct Step {
+    const void* newest = nullptr;
+    const void* before = nullptr;
+  };
+  std::array<Step, kMostSteps> steps_ = {};
 };
 
 }  // namespace sonde::hook

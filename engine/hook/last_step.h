@@ -72,10 +72,10 @@ class LastStep {
 
   static std::uint64_t g_deaths;
 
-  std::unordered_map<const void*, Place> places_;
   Place *latest_ = nullptr, *earlier_ = nullptr;  // two optimizers often take turns
-  std::uint64_t new_measured_ = 0;                // of the optimizers that are new in this epoch
-  std::uint64_t any_ns_ = 0, any_cost_ns_ = 0;    // when one was measured last, and what it took
+  std::unordered_map<const void*, Place> places_;
+  std::uint64_t new_measured_ = 0;              // of the optimizers that are new in this epoch
+  std::uint64_t any_ns_ = 0, any_cost_ns_ = 0;  // when one was measured last, and what it took
 };
 
 }  // namespace sonde::hook

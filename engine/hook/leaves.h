@@ -24,8 +24,8 @@ struct Leaf {
   Kind kind = Kind::kForward;
   bool evaluates = false;  // a forward that looks like an evaluation's,
   bool sure = false;       // with gradients off
-  bool foreign = false;    // a forward of what nobody trains
-  bool watched = false;    // somebody will say whether a backward goes through it,
+  bool foreign = false;    // a forward of what no optimizer trains
+  bool watched = false;    // autograd will say whether a backward goes through it,
   bool used = false;       // and one did
   bool stuck = false;      // something else was recorded behind it: it stays where it is
 };
@@ -49,7 +49,8 @@ class Leaves {
   std::size_t first(Leaf::Kind kind) const noexcept;
   // Nothing but fetches.
   bool only_loads() const noexcept { return count(Leaf::Kind::kLoad) == size(); }
-  // Nothing but forwards that look like an evaluation's. `foreign`: or of what nobody trains.
+  // Nothing but forwards that look like an evaluation's. `foreign`: or of what no optimizer
+  // trains.
   bool only_evaluation(bool foreign = false) const noexcept;
   // Behind the fetches at the front.
   std::size_t behind_loads() const noexcept;
@@ -59,7 +60,7 @@ class Leaves {
   bool only_sure_behind(std::size_t leaf) const noexcept;
   // Is one of them a forward that had gradients and looks like an evaluation's?
   bool has_hinted() const noexcept;
-  // The first of those at the end that are forwards of what nobody trains.
+  // The first of those at the end that are forwards of what no optimizer trains.
   std::size_t first_foreign() const noexcept;
 
   // Of the span with this sequence; size(): it is not there.
@@ -91,14 +92,14 @@ class Leaves {
   // A backward went through the span with this sequence.
   void use(std::uint64_t sequence) noexcept;
   bool watched() const noexcept;
-  // Somebody would have said so, and no backward went through any.
+  // Autograd would have said so, and no backward went through any.
   bool none_used() const noexcept;
   // Nor has there been one.
   bool unused() const noexcept { return none_used() && !has(Leaf::Kind::kBackward); }
   // Where training begins: behind the last forward that no backward went through, but through a
-  // later one of the same module, and behind what looks like evaluation in front. Nobody says of
-  // the first forward whether it was used: it is like the one after it. size(): nothing trains.
-  // `sure`: those with gradients off at the front are an evaluation's.
+  // later one of the same module, and behind what looks like evaluation in front. Of the first
+  // forward it is not said whether it was used: it is like the one after it. size(): nothing
+  // trains. `sure`: those with gradients off at the front are an evaluation's.
   std::size_t first_used(bool sure = true) const noexcept;
 
  private:

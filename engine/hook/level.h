@@ -1,16 +1,52 @@
-// Which levels of the tree are open on a stack, whoever has opened them.
+// The levels of the tree on one stack: epochs, steps and validations, and whose they are (rule 8).
 #pragma once
 
 #include <cstdint>
 
-#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 
 // The innermost open scope of this name (a batch is a step), as its sequence; 0: none is open here.
 std::uint64_t open_level(const record::Lane& stack, std::uint32_t name) noexcept;
 
-// Somebody here announces his epochs, his steps and his validations himself.
+// A scope on this stack announces its epochs, its steps and its validations itself.
 bool epochs_announced(const record::Lane& stack) noexcept;
+
+enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
+
+// What trainers and ci.batches have said they do themselves, as counts of calls that nest.
+struct Claims {
+  std::int32_t announced = 0;  // everything: nothing is inferred
+  std::int32_t steps = 0;      // the steps
+  std::int32_t trainers = 0;   // the epochs, and with them the steps outside of one
+};
+
+// An epoch without a loader: so many steps (rule 5).
+struct CountedEpoch {
+  bool is_open() const noexcept { return record::is_open(scope); }
+
+  record::ScopeHandle scope;
+  std::uint64_t parent = 0;       // the scope that it is in,
+  std::uint64_t full_parent = 0;  // and the last one that a full one was in
+  // Where a scope of the program's around a single iteration has closed one: no other is opened
+  // that deep.
+  std::uint32_t short_depth = ~0u;
+};
+
+// A validation without a loader.
+struct Look {
+  bool is_open() const noexcept { return record::is_open(scope); }
+
+  record::ScopeHandle scope;
+  std::uint32_t spans = 0;  // so many are certain to be in it
+};
+
+// The epochs that were counted, and whether the one under way is at its end.
+struct Epochs {
+  std::int64_t next = 0;     // the number of the next one
+  bool final_batch = false;  // the pass that makes the epoch has fetched its last
+  bool final_turn = false;   // likewise, of ci.batches
+};
 
 }  // namespace sonde::hook

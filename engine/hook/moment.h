@@ -5,7 +5,7 @@
 
 #include "engine/hook/leaves.h"
 #include "engine/probe/gpu_clock.h"
-#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 
@@ -26,10 +26,8 @@ class Moment {
   explicit Moment(const Leaf& leaf) noexcept
       : ns(leaf.start_ns), event_(probe::gpu_share(leaf.start_event)) {}
   // Likewise, of this open scope.
-  static Moment of(const record::OpenScope& scope) noexcept {
-    const bool has_gpu = (scope.flags.load(std::memory_order_relaxed) & record::kHasGpu) != 0;
-    const std::uint32_t event = has_gpu ? static_cast<std::uint32_t>(scope.aux) : 0;
-    return Moment(scope.start_ns, probe::gpu_share(event));
+  static Moment of(record::ScopeView scope) noexcept {
+    return Moment(scope.start_ns(), probe::gpu_share(scope.start_event()));
   }
   // The same boundary, which was there earlier: the GPU has had nothing to do since.
   Moment since(std::uint64_t ns) const noexcept { return Moment(ns, event()); }

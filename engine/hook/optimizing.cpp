@@ -1,8 +1,5 @@
-// Steps of optimizers: where each of them belongs.
-#include <algorithm>
-
+// Steps of optimizers begin and end.
 #include "engine/base/placement.h"
-#include "engine/hook/level.h"
 #include "engine/hook/names.h"
 #include "engine/hook/plain.h"
 #include "engine/hook/training.h"
@@ -12,134 +9,79 @@ namespace sonde::hook {
 using record::ThreadState;
 
 void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
-  if (announced_ > 0 || optimizing()) return;
-  begin_event(here);
-  place_optimizer(here, optimizer, false, Moment());
+  if (claims_.announced > 0 || optimizers_.any()) return;
+  place_optimizer(here, {.optimizer = optimizer}, Moment());
   end_event(here);
 }
 
 std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool has_closure,
                                         std::uint32_t attrs) noexcept {
-  static std::uint64_t serial = 0;
   const Moment now;
-  if (!done_ && !has_closure && goes_on(here)) [[likely]] {
+  if (!step_.done && !has_closure && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
-  } else if (announced_ == 0 && !optimizing()) {
-    begin_event(here);
-    place_optimizer(here, optimizer, has_closure, now);
+  } else {
+    place_optimizer(here, {.optimizer = optimizer, .closure = has_closure}, now);
   }
-  if (optimizing()) [[unlikely]]
-    put_optimizer_aside();
-  optimizer_ = {.scope = {},
-                .serial = ++serial,
-                .id = optimizer,
-                .attrs = attrs,
-                .apart = has_closure && trainers_ > 0};
-  if (!optimizer_.apart) open_optimizer(here, now);
+  const bool apart = has_closure && claims_.trainers > 0;
+  const std::uint64_t serial = optimizers_.begin(here, optimizer, attrs, apart, now);
   end_event(here);
-  return optimizer_.serial;
+  return serial;
 }
 
-// The next one is a part of it.
-void Training::put_optimizer_aside() { outer_optimizers_.push_back(optimizer_); }
-
-void Training::place_optimizer(Here here, const void* optimizer, bool closure, const Moment& now) {
-  peeked_ = nullptr;
-  if (closure && leaves_.unused()) {
+void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now) {
+  if (claims_.announced > 0 || optimizers_.any()) return;
+  begin_event(here);
+  passes_.peeked = nullptr;
+  if (call.closure && leaves_.unused()) {
     // What ran before is none of the closure's.
-    if (step_open() && done_) carve_check(here);
+    if (step_.is_open() && step_.done) carve_check(here);
     conclude(here, now);
     pause_checks(here, now);
   }
-  use_batches();
-  steps_by_optimizer_ = true;
-  if (Pass* check = checking()) {
-    turn_into_training(here, *check, now);
-  } else if (record::is_open(look_)) {
-    leave_look(here, now, leaves_.watched() ? leaves_.size() : 0);
-  }
-  if (owed_ != nullptr && !step_open()) open_owed_step(here, now);
-  Pass* pass = leader();
-  if (pass != nullptr && pass->drained_ && done_ && owed_ != pass &&
-      (cycle_.repeats(optimizer) || cycle_.full()))
-    next_left(here, *pass, now);
-  // A closure runs the model itself: behind a whole iteration it is another one.
-  const bool repeats = cycle_.repeats(optimizer) || (closure && cycle_.complete());
-  if (step_open() && done_ && leader() == nullptr && repeats) {
-    if (leaves_.empty()) {
-      next_iteration(here, now);
-    } else {
-      begin_behind_leaves(here, now);
-    }
-  } else if (!step_open() && !taken(here.stack, Level::kStep)) {
-    begin_with_leaves(here, now);
-  } else if (step_open() && step_pass_ != nullptr && !step_pass_->trains_) {
-    promote(here, *step_pass_);
-  }
-  settle();
-  prove();
-}
-
-void Training::open_optimizer(Here here, const Moment& now) {
-  optimizer_.scope = open(here, {.name = names().optimizer_step, .attrs = optimizer_.attrs}, now);
-}
-
-// It runs its closure once more: that stands beside its spans.
-void Training::pause_optimizer(ThreadState& thread, const Moment& now) {
-  if (optimizer_.apart) close(thread, optimizer_.scope, now);
-}
-
-void Training::drop_optimizer(ThreadState& thread, const Moment& now, std::string_view error) {
-  close(thread, optimizer_.scope, now, error);
-  optimizer_ = {};
-  if (outer_optimizers_.empty()) return;
-  optimizer_ = outer_optimizers_.back();
-  outer_optimizers_.pop_back();
+  passes_.use_batches();
+  learnt_.steps_by_optimizer = true;
+  place(here, now, [&](Question asked) { return judge_optimizer(evidence(here), call, asked); });
 }
 
 void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
                              std::string_view error) noexcept {
-  const auto known = [&](const Optimizer& one) { return one.serial == serial; };
-  if (!known(optimizer_) && std::none_of(outer_optimizers_.begin(), outer_optimizers_.end(), known))
-    return;  // a fetch has shown that it is over
+  if (!optimizers_.has(serial)) return;  // a fetch has shown that it is over
   const Moment now;
-  while (!known(optimizer_)) drop_optimizer(here.thread, now, error);
-  const void* id = optimizer_.id;
-  drop_optimizer(here.thread, now, error);
+  while (optimizers_.serial() != serial) optimizers_.end(here.thread, now, error);
+  const void* id = optimizers_.id();
+  optimizers_.end(here.thread, now, error);
   end_event(here);
-  if (!completed) return note_failure();
-  if (optimizing()) return;  // one that is part of another
+  if (!completed) return passes_.note_failure();
+  if (optimizers_.any()) return;  // one that is part of another
   ++g_taken;
-  done_ = true;
-  done_ns_ = now.ns;
-  if (announced_ > 0) return;  // no sign of a loop of the program's own
-  if (!step_open()) return;    // in a step of the program's own, which begins and ends by itself
-  if (cycle_.repeats(id) || cycle_.taken() == 0) ++since_fetch_;
+  step_.done = true;
+  step_.done_ns = now.ns;
+  if (claims_.announced > 0) return;  // no sign of a loop of the program's own
+  if (!step_.is_open()) return;  // in a step of the program's own, which begins and ends by itself
+  if (cycle_.repeats(id) || cycle_.taken() == 0) ++passes_.since_fetch;
   cycle_.note(id);
 }
 
 void Training::skip_step(Here here, const void* optimizer) noexcept {
-  if (announced_ == 0 && !optimizing()) {
-    begin_event(here);
-    place_optimizer(here, optimizer, false, Moment());
-    if (step_open()) cycle_.note(optimizer);
+  if (claims_.announced == 0 && !optimizers_.any()) {
+    place_optimizer(here, {.optimizer = optimizer}, Moment());
+    if (step_.is_open()) cycle_.note(optimizer);
     end_event(here);
   }
-  done_ = true;
+  step_.done = true;
   ++g_skipped;
-  if (step_open()) step_.stack->stack[step_.slot].static_attrs = names().skipped;
+  if (step_.is_open()) record::set_static_attrs(step_.scope, names().skipped);
 }
 
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;
 std::uint64_t Training::g_skipped = 0;
-SONDE_HOT_DATA bool Training::g_optimizers_known = false;
 
-// Nobody fetches in there: their end was never announced, although they are over.
+// No loader is fetched from in there: their end was never announced, although they are over.
 void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {
-  if (!optimizing()) return;
-  while (optimizing()) drop_optimizer(thread, now);
-  note_failure();
+  if (!optimizers_.any()) return;
+  while (optimizers_.any()) optimizers_.end(thread, now);
+  passes_.note_failure();
 }
 
 }  // namespace sonde::hook

@@ -5,33 +5,34 @@
 #pragma once
 
 #include "engine/hook/training.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 
-// Nobody else has recorded, opened or closed anything since the last event of a plain step, and
-// none of those is under way.
+// Nothing else has been recorded, opened or closed since the last event of a plain step, and none
+// of those is under way.
 inline bool Training::goes_on(Here here) const noexcept {
-  const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
-  if (!plain_ || depth != expected_depth_) return false;
-  const record::OpenScope& top = here.stack.stack[depth - 1];
-  const std::uint64_t other = (here.thread.lane->next_sequence ^ expected_) | optimizer_.serial |
-                              (top.flags.load(std::memory_order_relaxed) & record::kSlotClosed);
-  return other == 0 && !running_;
+  const std::uint32_t depth = record::depth_of(here.stack);
+  if (!plain_ || depth != others_.depth) return false;
+  const std::uint64_t other =
+      (record::next_sequence(here.thread) ^ others_.sequence) | optimizers_.serial() |
+      std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
+  return other == 0 && !running_.scope;
 }
 
 // What runs now belongs to the step.
 inline void Training::place_plainly() noexcept {
-  pend_ = watch_ = decide_ = false;
-  fetched_ = false;
-  step_pass_->used_ = true;
+  running_.pend = running_.watch = running_.decide = false;
+  passes_.fetched = false;
+  step_.pass->used = true;
   if (!leaves_.empty()) settle();
 }
 
 // It is trained with.
 inline void Training::prove_plainly() noexcept {
-  proven_ = true;
-  trains_in_eval_ = trains_in_eval_ || (hinted_ && !bare_);
-  step_pass_->unproven_ = false;
+  step_.proven = true;
+  learnt_.trains_in_eval = learnt_.trains_in_eval || (learnt_.hinted && !learnt_.bare);
+  step_.pass->unproven = false;
 }
 
 }  // namespace sonde::hook

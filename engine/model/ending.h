@@ -17,8 +17,6 @@ inline constexpr std::string_view kEndedByAttr = "ended_by";
 inline constexpr std::string_view kExitCodeAttr = "exit_code";
 inline constexpr std::string_view kSignalAttr = "signal";
 
-// The value of an attribute as it stands there, as JSON; "" if there is none of that name.
-std::string_view attr(const Span& span, std::string_view name) noexcept;
 // The text of an attribute that is a string, on one line; "" for anything else.
 std::string attr_text(const Span& span, std::string_view name);
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/base/non_finite.h"
+
 namespace sonde::model {
 
 namespace {
@@ -58,10 +60,8 @@ void append_dispatch(std::string& out, std::int64_t device_ns) {
 void append_value(std::string& out, const Mark& mark) {
   switch (mark.type) {
     case ValueType::kFloat:
-      if (std::isnan(mark.real)) {
-        out += "nan";
-      } else if (std::isinf(mark.real)) {
-        out += mark.real > 0 ? "inf" : "-inf";
+      if (!std::isfinite(mark.real)) {
+        out += base::non_finite_name(mark.real);
       } else if (const double size = std::fabs(mark.real);
                  size != 0 && (size < 1e-3 || size >= 1e15)) {
         append_format(out, "%.4g", mark.real);

@@ -7,20 +7,22 @@ namespace sonde::model {
 
 namespace {
 
-std::int64_t end_of(const Span& span) noexcept {
-  return span.open() ? std::numeric_limits<std::int64_t>::max() : span.end_ns;
+// "<api>.run_id" of a session that is called "<api>.session".
+std::string run_id_of(const Span& session) {
+  const std::string_view api = session.name.substr(0, session.name.rfind('.'));
+  return session.attr(std::string(api) + ".run_id").text();
 }
 
 RunPart session_of(const Span& span) {
   return {.rank = span.rank,
           .pid = span.pid,
           .start_ns = span.start_ns,
-          .end_ns = end_of(span),
+          .end_ns = span.end_or_never_ns(),
           .session = true,
-          .run_id = std::string(span.text_attr("cirron.run_id")),
-          .program = std::string(span.text_attr(kRunAttr)),
-          .process = std::string(span.text_attr(kProcessAttr)),
-          .launch = std::string(span.text_attr(kLaunchAttr))};
+          .run_id = run_id_of(span),
+          .program = span.attr(kRunAttr).text(),
+          .process = span.attr(kProcessAttr).text(),
+          .launch = span.attr(kLaunchAttr).text()};
 }
 
 struct Run {
@@ -84,8 +86,8 @@ void Runs::add(std::span<const Span> spans) {
   for (const Span& span : spans) {
     Process& process = process_of(span);
     process.whole.start_ns = std::min(process.whole.start_ns, span.start_ns);
-    process.whole.end_ns = std::max(process.whole.end_ns, end_of(span));
-    if (!span.parent_id && span.name == kSessionName) process.sessions.push_back(session_of(span));
+    process.whole.end_ns = std::max(process.whole.end_ns, span.end_or_never_ns());
+    if (span.is_session()) process.sessions.push_back(session_of(span));
   }
 }
 

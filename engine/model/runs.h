@@ -16,8 +16,6 @@
 
 namespace sonde::model {
 
-inline constexpr std::string_view kSessionName = "cirron.session";
-
 // Attributes of a session. Processes of one program have the same kRunAttr.
 inline constexpr std::string_view kRunAttr = "sonde.run";
 inline constexpr std::string_view kProcessAttr = "sonde.process";  // only of children: their name

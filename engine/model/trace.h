@@ -3,8 +3,6 @@
 // copy.
 #pragma once
 
-#include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -13,6 +11,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/id.h"
+#include "engine/base/json_members.h"
 
 namespace sonde::model {
 
@@ -49,30 +48,21 @@ struct Span {
   bool left = false;             // open, and its process is gone
 
   bool open() const noexcept { return end_ns == kNone; }
+  // The root span of a process. Each API that a session can be started from has its own name for
+  // it, "<api>.session".
+  bool is_session() const noexcept { return !parent_id && name.ends_with(".session"); }
   // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
-  std::string_view closed_by() const noexcept { return text_attr(kClosedByAttr); }
+  std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
   // Its time is that of the host, which did not wait for the device: no share can be made of it.
   // The device's is gpu_ns, where that is known.
-  bool dispatched() const noexcept {
-    return !attrs.empty() && text_attr(kTimingAttr) == "dispatch";
+  bool dispatched() const noexcept { return attr(kTimingAttr).is("dispatch"); }
+  // The attribute of that name; none where there is no such.
+  base::JsonValue attr(std::string_view name) const noexcept {
+    return base::find_member(attrs, name);
   }
-  // An attribute that is plain text, as it stands there; "" if there is none.
-  std::string_view text_attr(std::string_view name) const noexcept {
-    std::string_view value = value_of(name);
-    if (!value.starts_with('"')) return {};
-    value.remove_prefix(1);
-    return value.substr(0, value.find('"'));
-  }
-  // An attribute that is a bool, and true.
-  bool flag_attr(std::string_view name) const noexcept {
-    return value_of(name).starts_with("true");
-  }
-  // An attribute that is a whole number; 0 if there is none.
-  std::int64_t int_attr(std::string_view name) const noexcept {
-    const std::string_view value = value_of(name);
-    std::int64_t number = 0;
-    std::from_chars(value.data(), value.data() + value.size(), number);
-    return number;
+  // Its end; while open, the end of all time.
+  std::int64_t end_or_never_ns() const noexcept {
+    return open() ? std::numeric_limits<std::int64_t>::max() : end_ns;
   }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept { return time_until(end_ns); }
@@ -80,17 +70,6 @@ struct Span {
   std::int64_t length_ns() const noexcept { return time_until(open() ? seen_ns : end_ns); }
 
  private:
-  // What stands behind the first `"name":`, to the end of the attributes.
-  std::string_view value_of(std::string_view name) const noexcept {
-    for (std::size_t at = attrs.find(name); at != std::string_view::npos;
-         at = attrs.find(name, at + 1)) {
-      std::string_view rest = attrs.substr(at + name.size());
-      if (at == 0 || attrs[at - 1] != '"' || !rest.starts_with("\":")) continue;
-      rest.remove_prefix(2);
-      return rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-    }
-    return {};
-  }
   std::int64_t time_until(std::int64_t moment) const noexcept {
     if (moment == kNone) return kNone;
     if (moment <= start_ns) return 0;
@@ -130,6 +109,8 @@ struct TensorStats {
   std::string_view dtype;
   std::string_view unavailable;  // why there are no statistics
   bool known = false;            // false: there are none, and none of the numbers below
+  // Over the finite values; all 0 where there are none. Older writers of the format took them over
+  // all values, so in their files these may be NaN or infinite.
   double mean = 0, std = 0, min = 0, max = 0, norm = 0;
   // kNone: not counted, as in the spools of others.
   std::int64_t count = kNone, nan_count = kNone, inf_count = kNone, zero_count = kNone;

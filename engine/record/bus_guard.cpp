@@ -93,7 +93,7 @@ void install_bus_guard(std::byte* base, std::size_t bytes, int file) noexcept {
 void remove_bus_guard() noexcept {
   if (g_to.exchange(0) == 0) return;
   struct sigaction current;
-  // Somebody who installed a handler after us keeps it.
+  // A handler that another library installed after ours stays.
   if (::sigaction(SIGBUS, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) != 0 &&
       current.sa_sigaction == on_bus_error) {
     ::sigaction(SIGBUS, &g_previous, nullptr);

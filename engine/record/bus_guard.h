@@ -1,5 +1,5 @@
-// A store into a mapped file raises SIGBUS when the disk turns out to be full or somebody truncated
-// the file. That must cost crash survival, not the training run: the page is replaced by memory.
+// A store into a mapped file raises SIGBUS when the disk turns out to be full or the file was
+// truncated. That must cost crash survival, not the training run: the page is replaced by memory.
 #pragma once
 
 #include <cstddef>

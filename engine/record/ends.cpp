@@ -24,7 +24,7 @@ void note_end(std::uint64_t sequence, std::uint64_t end_ns) noexcept {
   try {
     ends().by_sequence[sequence] = end_ns;
   } catch (const std::bad_alloc&) {
-    // Its holder will take the moment at which it asks.
+    // The holder of the handle takes the moment at which it asks.
   }
 }
 

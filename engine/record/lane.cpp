@@ -6,24 +6,24 @@
 #include <cstring>
 #include <mutex>
 
-#include "engine/base/placement.h"
+#include "engine/record/journal.h"
 #include "engine/record/names.h"
+#include "engine/record/root.h"
 #include "engine/record/scope.h"
 
 namespace sonde::record {
 
 namespace detail {
 
-SONDE_HOT_DATA std::atomic<std::uint32_t> g_gate{0};
 constinit thread_local ThreadState t_state;
 
 namespace {
 
-std::atomic<std::uint32_t> g_generation{1};
 std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0};
 std::atomic<std::uint32_t> g_attaching{0};  // threads on their way to a lane
 
-// Counted before the gate is tested: who closes the gate and counts none will see no lane appear.
+// Counted before the gate is tested: a thread that closes the gate and then counts none will see
+// no lane appear.
 struct Attaching {
   Attaching() noexcept { g_attaching.fetch_add(1, std::memory_order_seq_cst); }
   Attaching(const Attaching&) = delete;
@@ -36,7 +36,7 @@ struct Attaching {
 void on_thread_exit(void* lane) {
   ThreadState& state = t_state;
   if (state.lane == nullptr || state.lane != lane) return;
-  if (state.generation == g_generation.load()) {
+  if (!is_void(state.generation)) {
     const std::lock_guard lock(Journal::instance().backing());
     close_above(*state.lane, 0, ClosedBy::kThreadExit);
     Journal::instance().give_lane(*state.lane);
@@ -48,7 +48,9 @@ struct ProcessSetup {
   pthread_key_t key;
   ProcessSetup() {
     pthread_key_create(&key, on_thread_exit);
-    intern("cirron.session");  // makes the journal and the names before any fork can happen
+    // Makes the journal and the names before any fork can happen. A root span cannot carry its name
+    // as text, so there must be a name for it also when the table of names is full.
+    intern(kAnySession);
   }
 };
 ProcessSetup& setup() {
@@ -70,11 +72,9 @@ void announce_thread(Lane& lane) noexcept {
 
 }  // namespace
 
-void begin_generation() noexcept {
-  const bool was_open = g_gate.exchange(0) != 0;
-  g_generation.fetch_add(1);
+void void_lanes() noexcept {
   t_state = {};
-  if (was_open) open_gate();
+  begin_void_generation();
 }
 
 void forget_attaching() noexcept { g_attaching.store(0); }
@@ -84,17 +84,25 @@ ThreadState* attach_slow() noexcept {
   if (g_gate.load(std::memory_order_seq_cst) == 0) return nullptr;
   Journal::instance().announce_first_lane();  // may run code that records
   ThreadState& state = t_state;
-  if (state.generation == g_gate.load()) return &state;
-  Lane* lane = Journal::instance().take_lane(LaneState::kThread, 0);
-  if (lane == nullptr) {
-    g_laneless_spans.fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
+  const Generation now = g_gate.load();
+  if (now == 0) return nullptr;
+  if (state.lane == nullptr || is_void(state.generation)) {
+    Lane* lane = Journal::instance().take_lane(LaneState::kThread, 0);
+    if (lane == nullptr) {
+      g_laneless_spans.fetch_add(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    pthread_setspecific(setup().key, lane);
+    state.lane = lane;
+    announce_thread(*lane);
   }
-  pthread_setspecific(setup().key, lane);
-  state.lane = lane;
-  state.generation = g_generation.load();
-  announce_thread(*lane);
+  state.generation = now;
   return &state;
+}
+
+ThreadState* thread_for_closing() noexcept {
+  ThreadState& state = t_state;
+  return state.lane != nullptr && !is_void(state.generation) ? &state : this_thread();
 }
 
 // The top was closed from another thread: look further down.
@@ -109,14 +117,14 @@ std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
 std::byte* next_block(Lane& lane) noexcept {
   const std::uint32_t number = Journal::instance().take_block();
   if (number == 0) return nullptr;
-  BlockHeader& fresh = Journal::block(number);
+  BlockHeader& fresh = block_at(number);
   const std::uint64_t position = lane.head.load(std::memory_order_relaxed);
   fresh.base = position;
   fresh.end = 0;
   fresh.next.store(0, std::memory_order_relaxed);
   fresh.type.store(BlockType::kRing, std::memory_order_release);
   if (lane.block != 0) {
-    BlockHeader& full = Journal::block(lane.block);
+    BlockHeader& full = block_at(lane.block);
     full.end = position;
     full.next.store(number, std::memory_order_release);
   } else {
@@ -131,7 +139,7 @@ std::byte* next_block(Lane& lane) noexcept {
 
 std::uint64_t newest_ns(const Lane& lane) noexcept {
   if (lane.head.load(std::memory_order_relaxed) == 0 || lane.block_used == 0) return 0;
-  const auto* block = reinterpret_cast<const std::byte*>(&Journal::block(lane.block));
+  const std::byte* block = bytes_of_block(lane.block);
   const std::byte* slot = block + lane.block_used * kSlotBytes;  // behind its header and the others
   SpanRecord span;
   MarkRecord mark;
@@ -143,6 +151,14 @@ std::uint64_t newest_ns(const Lane& lane) noexcept {
   return 0;
 }
 
+ThreadState* this_thread_if_it_records() noexcept {
+  ThreadState& state = detail::t_state;
+  const Generation now = detail::g_gate.load();
+  if (now == 0 || state.lane == nullptr || is_void(state.generation)) return nullptr;
+  state.generation = now;
+  return &state;
+}
+
 void open_gate() noexcept {
   detail::setup();
   detail::g_gate.store(detail::g_generation.load(), std::memory_order_release);
@@ -151,7 +167,7 @@ void open_gate() noexcept {
 namespace {
 
 // With the gate closed: no thread but this one can be past the test.
-bool nobody_else_records() noexcept {
+bool no_other_thread_records() noexcept {
   if (detail::g_attaching.load(std::memory_order_seq_cst) != 0) return false;
   Journal& journal = Journal::instance();
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
@@ -167,7 +183,7 @@ bool nobody_else_records() noexcept {
 
 void close_gate() noexcept {
   if (detail::g_gate.exchange(0, std::memory_order_seq_cst) == 0) return;
-  if (nobody_else_records()) return;
+  if (no_other_thread_records()) return;
   // A thread past the test finishes its few stores long before this is over.
   const timespec moment{0, 200'000};
   nanosleep(&moment, nullptr);
@@ -179,8 +195,8 @@ Lane* take_task_lane(std::uint64_t inherited_parent) noexcept {
   return Journal::instance().take_lane(LaneState::kTask, inherited_parent);
 }
 
-void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept {
-  if (lane == nullptr || made_in_generation != detail::g_generation.load()) return;
+void give_task_lane(Lane* lane, Generation made_in) noexcept {
+  if (lane == nullptr || is_void(made_in)) return;
   const std::lock_guard lock(Journal::instance().backing());
   close_above(*lane, 0, ClosedBy::kGarbage);
   Journal::instance().give_lane(*lane);

@@ -9,40 +9,41 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/record/journal.h"
+#include "engine/record/addresses.h"
+#include "engine/record/generation.h"
 #include "engine/record/layout.h"
+#include "engine/record/root.h"
 
 namespace sonde::record {
 
 // What a thread keeps for itself.
 struct ThreadState {
-  Lane* lane = nullptr;            // owns ring and stack
-  std::uint32_t generation = ~0u;  // valid while equal to the gate
-  std::uint32_t marks = 0;         // of its sequences, so many are marks'
+  Lane* lane = nullptr;         // owns ring and stack
+  Generation generation = ~0u;  // valid while equal to the gate
+  std::uint32_t marks = 0;      // of its sequences, so many are marks'
 };
 
 namespace detail {
-// 0: recording is off. Otherwise the process's generation, which changes with fork.
-extern std::atomic<std::uint32_t> g_gate;
 extern constinit thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
 ThreadState* attach_slow() noexcept;
+ThreadState* thread_for_closing() noexcept;
+// Lanes and handles made until now are void: they are another process's, or their memory is gone.
+void void_lanes() noexcept;
+// In a forked child: threads that were on their way to a lane do not exist here.
+void forget_attaching() noexcept;
 std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept;
-// A session may begin or end on another thread.
-inline std::uint64_t session_sequence() noexcept {
-  return __atomic_load_n(&reinterpret_cast<const Header*>(g_base)->session.sequence,
-                         __ATOMIC_RELAXED);
-}
 // Of a stack with nothing open: where a task was made, while that session lasts, else the session.
 inline std::uint64_t parent_of_stack(const Lane& stack) noexcept {
-  const std::uint64_t session = session_sequence();
+  const std::uint64_t session = root_sequence();
   return stack.inherited_parent != 0 && stack.inherited_session == session ? stack.inherited_parent
                                                                            : session;
 }
 [[gnu::cold, gnu::noinline]] std::byte* next_block(Lane& lane) noexcept;
 }  // namespace detail
 
-// Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had.
+// Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had. The
+// state's generation is the present one.
 inline ThreadState* this_thread() noexcept {
   ThreadState& state = detail::t_state;
   if (state.generation == detail::g_gate.load(std::memory_order_relaxed)) [[likely]]
@@ -50,8 +51,17 @@ inline ThreadState* this_thread() noexcept {
   return detail::attach_slow();
 }
 
-inline std::uint32_t generation() noexcept {
-  return detail::g_gate.load(std::memory_order_relaxed);
+// Likewise, but a thread that has no lane does not get one: a session that waits for its first
+// record would begin. nullptr: this thread has recorded nothing, or recording is off.
+ThreadState* this_thread_if_it_records() noexcept;
+
+// Hot. The thread that records the end of a scope: this one, even where the gate is closed by now.
+// nullptr: it has no lane and can get none. `opened_in` is the generation of the scope's handle.
+inline ThreadState* closing_thread(Generation opened_in) noexcept {
+  ThreadState& state = detail::t_state;
+  if (state.lane != nullptr && state.generation == opened_in) [[likely]]
+    return &state;
+  return detail::thread_for_closing();
 }
 
 // Opens or closes the gate. Closing waits a moment for threads that are past the test.
@@ -64,8 +74,7 @@ inline std::byte* reserve(Lane& lane, std::uint32_t slots) noexcept {
   if (lane.block_used + slots > kSlotsPerBlock) [[unlikely]] {
     return detail::next_block(lane);
   }
-  return reinterpret_cast<std::byte*>(&Journal::block(lane.block)) +
-         (1 + lane.block_used) * kSlotBytes;
+  return bytes_of_block(lane.block) + (1 + lane.block_used) * kSlotBytes;
 }
 
 // Hot. The slots just written are now part of the ring, for readers inside and outside.
@@ -92,7 +101,7 @@ inline std::uint64_t current_parent(const Lane& stack) noexcept {
 
 // A stack of its own for an asyncio task; records go to the ring of the thread that runs it.
 Lane* take_task_lane(std::uint64_t inherited_parent) noexcept;
-void give_task_lane(Lane* lane, std::uint32_t made_in_generation) noexcept;
+void give_task_lane(Lane* lane, Generation made_in) noexcept;
 
 // Counts a scope or mark that found no lane.
 void count_laneless(bool mark) noexcept;

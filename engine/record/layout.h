@@ -75,8 +75,8 @@ enum SpanFlags : std::uint8_t {
   kIsFetch = 128,        // of a hook: how long it took is its attribute data_load_ns
 };
 
-// Is the place of a closed span in the tree known? Only its own process asks: for everybody else
-// the record is what it is.
+// Is the place of a closed span in the tree known? Only the drain thread of its own process asks;
+// all other readers take the record as it is.
 enum class Certainty : std::uint8_t { kCertain = 0, kProvisional = 1, kChanging = 2 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
@@ -96,7 +96,7 @@ struct OpenScope {
   std::uint16_t name_length;
   std::uint16_t attrs_length;
   std::atomic<std::uint8_t> flags;
-  std::uint8_t kept;  // 1: who closes it in place of its holder notes when (ends.h)
+  std::uint8_t kept;  // 1: if it is not closed through its handle, its end is noted (ends.h)
 };
 static_assert(sizeof(OpenScope) == kSlotBytes);
 
@@ -190,7 +190,7 @@ struct Lane {
   std::uint64_t tenancy;  // how often it was taken: another number, another thread or task
   std::atomic<std::uint64_t> lost_spans;  // dropped for want of room
   std::atomic<std::uint64_t> lost_marks;
-  // Written by whoever drains.
+  // Written by the drain thread.
   RingTail tail;          // what is in the spool
   RingTail pending_tail;  // what will be once the batch named in the header is there
   std::uint64_t reserved1[2];
@@ -232,7 +232,7 @@ struct Header {
   std::uint64_t lost_records;              // dropped since the session began, as last summed up
 
   // The batch whose file is being written: if that file is there, pending tails are the true ones.
-  std::atomic<std::uint64_t> pending;  // 0: nothing under way; else see engine/spool/commit.h
+  std::atomic<std::uint64_t> pending;  // 0: nothing under way; else see engine/journal/commit.h
   base::Id pending_id;
   std::int64_t pending_created_ns;
 

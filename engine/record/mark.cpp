@@ -1,5 +1,6 @@
 #include "engine/record/mark.h"
 
+#include "engine/base/utf8.h"
 #include "engine/record/scope.h"
 
 namespace sonde::record {
@@ -10,7 +11,7 @@ std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& plain,
   // Half of the room for the value: the digits of the longest int that Python writes (4300) must
   // not be cut.
   const std::string_view name =
-      value.name == 0 ? cut_utf8(value.name_text, kMaxNameBytes) : std::string_view();
+      value.name == 0 ? base::cut_utf8(value.name_text, kMaxNameBytes) : std::string_view();
   const std::string_view text = value.text.substr(0, kMaxPayloadBytes / 2);
   std::string_view attrs = value.attrs;
   if (name.size() + text.size() + attrs.size() > kMaxPayloadBytes) attrs = {};

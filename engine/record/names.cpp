@@ -46,7 +46,7 @@ std::uint32_t append(NameTable& names, std::string_view text) {
   std::memcpy(names.text + offset, &length, sizeof length);
   std::memcpy(names.text + offset + sizeof length, text.data(), text.size());
   Journal& journal = Journal::instance();
-  std::memcpy(journal.names() + offset, names.text + offset, bytes);
+  std::memcpy(journal_names() + offset, names.text + offset, bytes);
   names.used.store(offset + bytes, std::memory_order_release);
   journal.header().names_used.store(offset + bytes, std::memory_order_release);
   const auto id = static_cast<std::uint32_t>(offset / kAlign);
@@ -81,7 +81,8 @@ std::string_view name_text(std::uint32_t id) noexcept {
 }
 
 std::uint32_t interned_id(std::string_view text) noexcept {
-  const char* first = Journal::instance().names() + sizeof(std::uint32_t);
+  if (detail::g_base == nullptr) return 0;  // no name was ever interned
+  const char* first = journal_names() + sizeof(std::uint32_t);
   if (text.data() < first || text.data() >= first + kNamesBytes) return 0;
   return static_cast<std::uint32_t>(static_cast<std::size_t>(text.data() - first) / kAlign);
 }
@@ -91,9 +92,8 @@ namespace detail {
 void mirror_names() noexcept {
   NameTable& names = table();
   const std::size_t used = names.used.load(std::memory_order_acquire);
-  Journal& journal = Journal::instance();
-  std::memcpy(journal.names(), names.text, used);
-  journal.header().names_used.store(used, std::memory_order_release);
+  std::memcpy(journal_names(), names.text, used);
+  journal_header().names_used.store(used, std::memory_order_release);
 }
 
 std::mutex& names_mutex() noexcept { return table().mutex; }

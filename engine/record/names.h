@@ -11,7 +11,7 @@ namespace sonde::record {
 inline constexpr std::size_t kMaxInternedBytes = 1024;
 
 // Any thread. 0 when the table is full or the text too long: the caller then records the text
-// itself. Takes a lock; callers keep the id (the Python side looks a str up by identity first).
+// itself. Takes a lock, so callers keep the id (the Python side looks a str up by identity first).
 std::uint32_t intern(std::string_view text) noexcept;
 
 // Any thread. For text that may come in any number (messages): only the first half of the table is

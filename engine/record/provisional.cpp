@@ -21,4 +21,11 @@ bool move_provisional(SpanRecord& record, std::uint64_t parent) noexcept {
   return true;
 }
 
+bool make_certain(SpanRecord& record) noexcept {
+  Certainty state = Certainty::kProvisional;
+  return std::atomic_ref(record.certainty)
+             .compare_exchange_strong(state, Certainty::kCertain, std::memory_order_acquire) ||
+         state == Certainty::kCertain;
+}
+
 }  // namespace sonde::record

@@ -1,5 +1,5 @@
 // Closed spans whose place in the tree is not certain yet. Their records are in the ring, so a
-// killed process keeps them; whoever drains its own process waits for them, but not for ever.
+// killed process keeps them. The drain thread of the same process waits for them, but not for ever.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,15 @@ SONDE_HOT SpanRecord* close_provisionally(ThreadState& thread, const ScopeHandle
 // For the thread that wrote it. False: the drain thread would wait no longer, and has it.
 bool move_provisional(SpanRecord& record, std::uint64_t parent) noexcept;
 
-// Its place is certain now.
+// For the drain thread: is its place certain? Once true, nothing moves it.
+inline bool is_certain(SpanRecord& record) noexcept {
+  return std::atomic_ref(record.certainty).load(std::memory_order_acquire) == Certainty::kCertain;
+}
+// For the drain thread: its place is certain from now on. False: its own thread is changing it at
+// this very moment.
+bool make_certain(SpanRecord& record) noexcept;
+
+// For the thread that wrote it: its place is certain now.
 inline void settle_provisional(SpanRecord& record) noexcept {
   Certainty provisional = Certainty::kProvisional;
   std::atomic_ref(record.certainty)

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/base/json_members.h"
+#include "engine/base/utf8.h"
 #include "engine/record/ends.h"
+#include "engine/record/journal.h"
 #include "engine/record/peek.h"
+#include "engine/record/racy.h"
 
 namespace sonde::record {
 
 namespace {
 
-// Who opened a scope, where its text lies, and where to say that its record is there.
+// Which thread opened a scope, where its text lies, and where to say that its record is there.
 struct Origin {
   const char* text;  // name, then attributes
   std::uint64_t thread_id;
@@ -19,7 +23,7 @@ struct Origin {
 };
 
 Origin origin_of(Lane& stack, std::uint32_t slot, const char* text, const Lane& ring) {
-  // A task has no thread of its own: it is whoever runs it.
+  // A task has no thread of its own: it counts as that of the thread that runs it.
   const Lane& opener =
       stack.state.load(std::memory_order_relaxed) == LaneState::kThread ? stack : ring;
   return {text, opener.thread_id, opener.os_thread_id, stack.stack[slot].closing};
@@ -39,7 +43,7 @@ void write_record(ThreadState& thread, const OpenScope& scope, const Origin& ori
                   const ScopeEnd& end, std::uint64_t end_ns) noexcept {
   Lane& ring = *thread.lane;
   std::string_view name(origin.text, scope.name_length);
-  if (scope.name == 0 && !end.name_text.empty()) name = cut_utf8(end.name_text, kMaxNameBytes);
+  if (scope.name == 0 && !end.name_text.empty()) name = base::cut_utf8(end.name_text, kMaxNameBytes);
   std::string_view attrs =
       end.replace_attrs ? end.attrs
                         : std::string_view(origin.text + scope.name_length, scope.attrs_length);
@@ -82,14 +86,14 @@ void write_record(ThreadState& thread, const OpenScope& scope, const Origin& ori
   publish(ring, all_slots);
 }
 
-// Somebody else than its holder ends this scope.
+// This scope ends, but not through its handle.
 void note_if_kept(const OpenScope& scope, std::uint64_t end_ns) noexcept {
   if (scope.kept != 0) note_end(scope.sequence, std::max(end_ns, scope.start_ns));
 }
 
 // Ends a scope on a stack that its owner may be using right now: says that it is over and leaves
-// the popping to the owner. False when it was over already. `by_holder`: it is whoever opened it
-// that asks.
+// the popping to the owner. False when it was over already. `by_holder`: it ends through its
+// handle.
 bool end_in_place(ThreadState& thread, Lane& stack, std::uint32_t slot, const ScopeEnd& end,
                   std::uint64_t end_ns, bool by_holder) noexcept {
   if ((stack.stack[slot].flags.fetch_or(kSlotClosed, std::memory_order_acq_rel) & kSlotClosed) != 0)
@@ -123,7 +127,7 @@ void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept 
   // A name that does not fit would leave a span without one: cut it. Attributes that do not fit are
   // left to the close, which gets them again; only a killed process misses them.
   const std::size_t room = kLaneArenaBytes - stack.arena_used;
-  const std::size_t name_bytes = start.name == 0 ? cut_utf8(start.name_text, room).size() : 0;
+  const std::size_t name_bytes = start.name == 0 ? base::cut_utf8(start.name_text, room).size() : 0;
   const std::size_t attrs_bytes = start.attrs.size() <= room - name_bytes ? start.attrs.size() : 0;
   char* text = stack.arena + stack.arena_used;
   if (name_bytes != 0) std::memcpy(text, start.name_text.data(), name_bytes);
@@ -141,18 +145,16 @@ void pop_closed(Lane& stack) noexcept {
   pop_to(stack, depth);
 }
 
+bool may_be_open(Generation opened_in) noexcept {
+  return g_gate.load(std::memory_order_relaxed) != 0 && !is_void(opened_in);
+}
+
 ScopeHandle refuse_depth(Lane& stack) noexcept {
   stack.lost_depth.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
 }  // namespace detail
-
-std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept {
-  if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
-  return text.substr(0, bytes);
-}
 
 void write_span(ThreadState& thread, const ClosedSpan& span) noexcept {
   Lane& ring = *thread.lane;
@@ -194,7 +196,6 @@ void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t i
 
 void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
                std::string_view members) noexcept try {
-  const std::string key = '"' + std::string(name) + "\":";
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   for (std::uint32_t slot = 0; slot < depth; ++slot) {
     OpenScope& scope = stack.stack[slot];
@@ -204,8 +205,7 @@ void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
     const std::string_view given(stack.arena + scope.text_offset + scope.name_length,
                                  scope.attrs_length);
     const std::string_view fixed = name_text(scope.static_attrs);
-    if (given.find(key) != std::string_view::npos || fixed.find(key) != std::string_view::npos)
-      continue;
+    if (base::find_member(given, name) || base::find_member(fixed, name)) continue;
     std::string all(fixed);
     if (!all.empty()) all += ',';
     all += members;
@@ -255,7 +255,7 @@ ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle,
 
 bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle, const ScopeEnd& end,
                       std::uint64_t end_ns) noexcept {
-  if (handle.generation != thread.generation) return false;
+  if (is_void(handle.generation)) return false;
   Lane& stack = *handle.stack;
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   OpenScope& scope = stack.stack[handle.slot];

@@ -36,13 +36,22 @@ struct ScopeHandle {
   Lane* stack = nullptr;  // nullptr: not recorded
   std::uint64_t sequence = 0;
   std::uint32_t slot = 0;
-  std::uint32_t generation = 0;
+  Generation generation = 0;
   explicit operator bool() const noexcept { return stack != nullptr; }
 };
 
-// True while the handle's scope is open.
+namespace detail {
+// Cold: the handle is not of the present generation. True: recording is on, and the scope may still
+// be open, across the beginning or the end of a session.
+[[gnu::cold, gnu::noinline]] bool may_be_open(Generation opened_in) noexcept;
+}  // namespace detail
+
+// True while the handle's scope is open and recording is on.
 inline bool is_open(const ScopeHandle& handle) noexcept {
-  if (!handle || handle.generation != generation()) return false;
+  if (!handle) return false;
+  if (handle.generation != detail::g_gate.load(std::memory_order_relaxed) &&
+      !detail::may_be_open(handle.generation)) [[unlikely]]
+    return false;
   const OpenScope& scope = handle.stack->stack[handle.slot];
   return handle.slot < handle.stack->depth.load(std::memory_order_acquire) &&
          scope.sequence == handle.sequence &&
@@ -117,9 +126,6 @@ struct ScopeEnd {
   std::string_view attrs = {};
   std::string_view name_text = {};  // of a name that is not interned, in full
 };
-
-// Text of at most `bytes`, cut between two code points.
-std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept;
 
 // Cold forms: text to write, scopes above it still open, another thread's stack. Inlined in the hot
 // one it would cost that the saving of its registers.

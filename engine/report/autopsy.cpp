@@ -12,6 +12,11 @@
 
 namespace sonde::report {
 
+using model::Autopsy;
+using model::Fate;
+using model::OpenScope;
+using model::ProcessState;
+
 namespace {
 
 std::string plural(std::uint64_t count, std::string_view noun) {
@@ -75,7 +80,7 @@ class ProcessText {
         "program's own output for anything else.\n";
   }
 
-  // Nobody caught it, and the process went on: it waits for its threads, or hangs.
+  // It was not caught, and the process goes on: it waits for its threads, or hangs.
   void exception() {
     for (const OpenScope& scope : process_.open) {
       const std::string uncaught = scope.session ? model::exception_of(scope.span) : std::string();
@@ -139,7 +144,7 @@ class ProcessText {
     last_marks();
   }
 
-  // Those of the spans above stand behind them; the others are on scopes that were open.
+  // The marks of the spans above stand behind them. The others are on scopes that were open.
   void last_marks() {
     bool first = true;
     for (const model::Mark& mark : process_.last_marks) {

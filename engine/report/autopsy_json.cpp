@@ -9,6 +9,10 @@
 
 namespace sonde::report {
 
+using model::Autopsy;
+using model::OpenScope;
+using model::ProcessState;
+
 namespace {
 
 class AutopsyJson {
@@ -91,7 +95,7 @@ class AutopsyJson {
          {model::kEndedByAttr, model::kExitCodeAttr, model::kSignalAttr, model::kExceptionAttr,
           model::kExceptionMessageAttr}) {
       key(name);
-      const std::string_view value = model::attr(session, name);
+      const std::string_view value = session.attr(name).raw();
       out_.raw(value.empty() ? std::string_view("null") : value);
     }
     out_.raw('}');
@@ -110,20 +114,12 @@ class AutopsyJson {
   }
 
   void span_fields(const model::Span& span) {
-    out_.raw("\"id\":");
-    out_.hex(span.id);
-    key("parent_id");
-    write_optional(out_, span.parent_id);
-    key("name");
-    out_.string(span.name);
-    optional("index", span.index);
-    optional("start_ns", span.start_ns);
-    optional("end_ns", span.end_ns);
-    number("thread_id", span.thread_id);
-    key("attrs");
-    out_.raw('{');
-    out_.raw(span.attrs);
-    out_.raw('}');
+    bool first = true;
+    model::for_each_field<model::kAutopsy>([&]<typename One>(One) {
+      out_.raw(One::key().substr(first ? 1 : 0));
+      first = false;
+      model::write_field<One>(out_, span);
+    });
   }
 
   void mark(const model::Mark& mark) {
@@ -134,6 +130,7 @@ class AutopsyJson {
     key("value");
     write_value(out_, mark);
     number("ts_ns", mark.ts_ns);
+    model::write_nonfinite(out_, mark);
     out_.raw('}');
   }
 

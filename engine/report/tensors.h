@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/analysis/no_snapshots.h"
 #include "engine/analysis/tensors.h"
+#include "engine/model/epochs.h"
 
 namespace sonde::report {
 
@@ -15,14 +15,11 @@ namespace sonde::report {
 // not among them. "(no snapshots)" for none.
 std::string tensors_text(std::span<const analysis::TensorLine> lines, std::size_t left_out = 0);
 
-// Why there are none, and what to do about it. Two lines of the same are alike.
-std::string no_snapshots_line(const analysis::NoSnapshots& why);
-
 // Always the same columns, all digits; what is not known is empty.
 std::string tensors_csv_header();
 void append_tensor_csv(std::string& out, const analysis::TensorLine& line);
 
 // The record as it is in the spool, with epoch, run and rank in front.
-void append_tensor_json(std::string& out, const analysis::Epoch& epoch, std::string_view record);
+void append_tensor_json(std::string& out, const model::Epoch& epoch, std::string_view record);
 
 }  // namespace sonde::report

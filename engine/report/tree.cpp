@@ -43,16 +43,16 @@ class TreeText {
         siblings(runs.begin()->second, several ? 1 : 0);
       }
     }
-    for (const std::string_view hint : hints()) append_hint(out_, hint);
+    for (const std::string& hint : hints()) append_hint(out_, hint);
     return std::move(out_);
   }
 
  private:
-  std::set<std::string_view> hints() const {
-    std::set<std::string_view> found;
+  std::set<std::string> hints() const {
+    std::set<std::string> found;
     for (const std::uint32_t root : tree_.roots) {
-      if (const auto hint = spans_[root].text_attr(model::kHintAttr); !hint.empty())
-        found.insert(hint);
+      if (std::string hint = spans_[root].attr(model::kHintAttr).text(); !hint.empty())
+        found.insert(std::move(hint));
     }
     return found;
   }
@@ -150,8 +150,8 @@ class TreeText {
 
   // Several processes of a run may be of one rank: which is which.
   void name_child(const model::Span& span) {
-    if (span.parent_id || span.name != model::kSessionName) return;
-    const std::string_view process = span.text_attr(model::kProcessAttr);
+    if (!span.is_session()) return;
+    const std::string process = span.attr(model::kProcessAttr).text();
     if (process.empty()) return;
     out_ += " (";
     model::append_clean(out_, process);

@@ -1,12 +1,15 @@
 #include "engine/base/json_writer.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/tree.h"
+#include "engine/model/span_fields.h"
 #include "engine/report/json_values.h"
 #include "engine/report/tree.h"
 
 namespace sonde::report {
 
 namespace {
+
+using model::Kind;
 
 class TreeJson {
  public:
@@ -34,49 +37,33 @@ class TreeJson {
 
   void node(std::uint32_t i, int depth) {
     const model::Span& span = spans_[i];
-    out_.raw("{\"id\":");
-    out_.hex(span.id);
-    key("parent_id");
-    write_optional(out_, span.parent_id);
-    key("name");
-    out_.string(span.name);
-    optional("index", span.index);
-    optional("start_ns", span.start_ns);
-    optional("end_ns", span.end_ns);
-    optional("wall_us", span.length_ns() == model::kNone ? model::kNone : span.length_ns() / 1000);
-    optional("cpu_ns", span.cpu_ns);
-    optional("gpu_ns", span.gpu_ns);
-    optional("memory_peak_bytes", span.memory_peak_bytes);
-    optional("pid", span.pid);
-    optional("rank", span.rank);
-    key("attrs");
-    out_.raw('{');
-    out_.raw(span.attrs);
-    out_.raw("},\"marks\":[");
-    for (const model::Mark* mark : marks_.of(span.id))
-      this->mark(*mark, mark == marks_.of(span.id).front());
-    out_.raw("],\"children\":[");
-    nodes(tree_.children_of(i), depth + 1);
-    out_.raw("]}");
+    bool first = true;
+    model::for_each_field<model::kTree>([&]<typename One>(One) {
+      out_.raw(first ? '{' : ',');
+      first = false;
+      out_.raw(One::key().substr(1));
+      if constexpr (One::kKind == Kind::kWall) {
+        model::write_optional(out_, model::wall_us(span));
+      } else if constexpr (One::kKind == Kind::kMarks) {
+        marks(marks_.of(span.id));
+      } else if constexpr (One::kKind == Kind::kChildren) {
+        out_.raw('[');
+        nodes(tree_.children_of(i), depth + 1);
+        out_.raw(']');
+      } else {
+        model::write_field<One>(out_, span);
+      }
+    });
+    out_.raw('}');
   }
 
-  void mark(const model::Mark& mark, bool first) {
-    out_.raw(first ? "{\"name\":" : ",{\"name\":");
-    out_.string(mark.name);
-    key("value");
-    write_value(out_, mark);
-    key("kind");
-    out_.raw(mark.summary ? "\"summary\"}" : "\"point\"}");
-  }
-
-  void key(std::string_view name) {
-    out_.raw(",\"");
-    out_.raw(name);
-    out_.raw("\":");
-  }
-  void optional(std::string_view name, std::int64_t value) {
-    key(name);
-    write_optional(out_, value);
+  void marks(std::span<const model::Mark* const> list) {
+    out_.raw('[');
+    for (const model::Mark* mark : list) {
+      if (mark != list.front()) out_.raw(',');
+      model::write_mark(out_, *mark);
+    }
+    out_.raw(']');
   }
 
   std::span<const model::Span> spans_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/record/journal.h"
 #include "engine/record/names.h"
+#include "engine/record/root.h"
 
 namespace sonde::session {
 
@@ -53,8 +53,7 @@ void Attributes::store_locked() {
                                         [](const Member& member) { return member.second.size(); }));
     id = record::intern(joined(kept));
   }
-  __atomic_store_n(&record::Journal::instance().header().session.static_attrs, id,
-                   __ATOMIC_RELEASE);
+  record::set_root_attrs(id);
 }
 
 }  // namespace sonde::session

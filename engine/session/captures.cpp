@@ -5,7 +5,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/model/line.h"
 
 namespace sonde::session {
 
@@ -25,9 +24,9 @@ bool Captures::add(Capture capture) {
   }
   lost_.fetch_add(records, std::memory_order_relaxed);
   if (full) {
-    base::log_once(base::LogLevel::kWarning, "cirron.snapshots.stats", "snapshots-dropped",
-                   "snapshots come faster than they can be written and the newest are dropped; "
-                   "snapshot_drop_count in health() counts them: take them less often");
+    base::log_once(base::LogLevel::kWarning, "snapshots.stats", "snapshots-dropped",
+                   "snapshots come faster than they can be written and the newest are dropped",
+                   "take them less often");
   }
   return false;
 }
@@ -46,7 +45,7 @@ bool Captures::look() {
     any = any || (!held.capture.pending && !held.capture.blob);
   }
   examine_new();
-  return any || !marks_due_.empty();
+  return any || alarms_.due();
 }
 
 void Captures::complete(Held& held, bool give_up) {
@@ -54,7 +53,7 @@ void Captures::complete(Held& held, bool give_up) {
   if (capture.pending) {
     const bool late = give_up || base::monotonic_ns() - held.since_ns > kPatienceNs;
     if (const bool ready = capture.pending->ready(); ready || late) {
-      // Out of the capture first, because it writes into it.
+      // Taken out of the capture first, because complete() writes into the capture.
       const auto pending = std::move(capture.pending);
       pending->complete(capture, !ready);
     } else {
@@ -71,12 +70,12 @@ void Captures::complete(Held& held, bool give_up) {
   }
 }
 
-// Gradients first: they are the cause.
+// Gradients first: they are what spoils the weights.
 void Captures::examine_new() {
   for (const snapshot::Kind kind : {snapshot::Kind::kGradients, snapshot::Kind::kWeights}) {
     for (Held& held : held_) {
       if (held.capture.kind == kind && !held.capture.pending && !std::exchange(held.examined, true))
-        examine(held.capture);
+        alarms_.examine(held.capture);
     }
   }
 }
@@ -98,7 +97,10 @@ void Captures::close() {
 
 bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   collected_ = 0;
-  append_marks(batch);
+  for (model::Mark& mark : alarms_.take_marks(batch.arena)) {
+    mark.id = base::make_id(key_, next_id_++);
+    batch.marks.push_back(mark);
+  }
   bool more = false;
   for (Held& held : held_) {
     const Capture& capture = held.capture;
@@ -122,56 +124,6 @@ bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   const std::lock_guard lock(lock_);
   waiting_records_ -= collected_;
   return more;
-}
-
-// Once of the gradients and once of the weights: mixed precision finds its scale by gradients that
-// overflow, which shall not use up the word on weights. What belongs together is said once: weights
-// after the gradients that spoilt them, anything after weights.
-void Captures::examine(const Capture& capture) {
-  const bool weights = capture.kind == snapshot::Kind::kWeights;
-  if (weights ? weights_alarmed_ : weights_alarmed_ || gradients_alarmed_) return;
-  const std::size_t found = first_non_finite(capture);
-  if (found == capture.size()) return;
-  const bool said = weights && gradients_alarmed_ && alarmed_span_ == capture.span_id;
-  (weights ? weights_alarmed_ : gradients_alarmed_) = true;
-  if (said) return;
-  alarmed_span_ = capture.span_id;
-  Alarm alarm;
-  alarm.tensor = (*capture.catalogue)[found].name;
-  alarm.span_id = capture.span_id;
-  alarm.ts_ns = capture.ts_ns;
-  std::string text = "[cirron] first non-finite value: ";
-  model::append_clean(text, alarm.tensor);
-  const char* separator = " at ";
-  for (const auto& [name, index] :
-       {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
-    if (index < 0) continue;
-    const std::string number = std::to_string(index);
-    text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
-    if (!alarm.attrs.empty()) alarm.attrs += ',';
-    alarm.attrs += '"' + std::string(name) + "\":" + number;
-  }
-  texts_due_.push_back(std::move(text));
-  marks_due_.push_back(std::move(alarm));
-}
-
-std::vector<std::string> Captures::take_alarms() { return std::exchange(texts_due_, {}); }
-
-void Captures::append_marks(model::Batch& batch) {
-  for (const Alarm& alarm : marks_due_) {
-    model::Mark& mark = batch.marks.emplace_back();
-    mark.id = base::make_id(key_, next_id_++);
-    mark.span_id = alarm.span_id;
-    mark.name = "first_non_finite";
-    mark.type = model::ValueType::kString;
-    // As long as the value of any mark may be, cut between two code points.
-    std::size_t length = std::min<std::size_t>(alarm.tensor.size(), 256);
-    while (length < alarm.tensor.size() && (alarm.tensor[length] & 0xC0) == 0x80) --length;
-    mark.text = batch.arena.copy(std::string_view(alarm.tensor).substr(0, length));
-    mark.attrs = batch.arena.copy(alarm.attrs);
-    mark.ts_ns = alarm.ts_ns;
-  }
-  marks_due_.clear();
 }
 
 }  // namespace sonde::session

@@ -1,5 +1,5 @@
-// Captures on their way from the threads that take them to the drain thread, which keeps each until
-// its work is done and then writes its records.
+// Captures on their way from the threads that take them to the drain thread, which keeps each one
+// until its statistics and its file are done and then writes its records.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
+#include "engine/session/first_non_finite.h"
 #include "engine/snapshot/capture.h"
 
 namespace sonde::session {
@@ -38,7 +40,7 @@ class Captures {
   // Records that the last collect took.
   std::size_t collected() const noexcept { return collected_; }
   // What to say about the first values of the session that are not finite; mostly nothing.
-  std::vector<std::string> take_alarms();
+  std::vector<std::string> take_alarms() { return alarms_.take_texts(); }
   // Everything is complete now, whatever there is of it.
   void give_up();
   // What is still added is lost.
@@ -53,8 +55,6 @@ class Captures {
   };
   void complete(Held& held, bool give_up);
   void examine_new();
-  void examine(const snapshot::Capture& capture);
-  void append_marks(model::Batch& batch);
 
   mutable std::mutex lock_;  // guards the next three
   std::vector<snapshot::Capture> incoming_;
@@ -68,17 +68,7 @@ class Captures {
   base::Id key_ = base::random_id();
   std::uint64_t next_id_ = 1;
   base::JsonWriter json_;
-
-  // The first values that are not finite.
-  struct Alarm {
-    std::string tensor, attrs;
-    base::Id span_id;
-    std::int64_t ts_ns = 0;
-  };
-  bool weights_alarmed_ = false, gradients_alarmed_ = false;
-  base::Id alarmed_span_;
-  std::vector<std::string> texts_due_;
-  std::vector<Alarm> marks_due_;
+  FirstNonFinite alarms_;
 };
 
 }  // namespace sonde::session

@@ -4,13 +4,14 @@
 #include <atomic>
 #include <cstring>
 
+#include "engine/journal/commit.h"
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/journal.h"
-#include "engine/record/lane.h"
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
-#include "engine/spool/commit.h"
+#include "engine/record/provisional.h"
+#include "engine/record/ring.h"
 
 namespace sonde::session {
 
@@ -18,19 +19,13 @@ using record::Journal;
 using record::Lane;
 
 Drainer::Drainer()
-    : view_{reinterpret_cast<const std::byte*>(&Journal::instance().header()), record::kMaxBlocks},
-      reader_(view_, &waiting_) {}
+    : view_{Journal::instance().memory(), record::kMaxBlocks}, reader_(view_, &waiting_) {}
 
 bool Waiting::take(record::SpanRecord& in_ring) {
-  const std::atomic_ref certainty(in_ring.certainty);
-  record::Certainty state = certainty.load(std::memory_order_acquire);
-  if (state == record::Certainty::kCertain) [[likely]]
+  if (record::is_certain(in_ring)) [[likely]]
     return true;
   if (!give_up_ && base::monotonic_ns() < in_ring.end_ns + kPatienceNs) return false;
-  state = record::Certainty::kProvisional;
-  return certainty.compare_exchange_strong(state, record::Certainty::kCertain,
-                                           std::memory_order_acquire) ||
-         state == record::Certainty::kCertain;
+  return record::make_certain(in_ring);
 }
 
 bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
@@ -63,8 +58,8 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
 
 namespace {
 
-// What is known by now, without giving the events back: whoever drains will ask again.
-class GpuPeek : public spool::OwnSpans {
+// What is known by now, without giving the events back: the drain thread will ask for them again.
+class GpuPeek : public journal::OwnSpans {
  public:
   bool take(record::SpanRecord&) override { return true; }
   bool resolve(const record::SpanRecord& record, model::Span& span) override {
@@ -82,7 +77,7 @@ class GpuPeek : public spool::OwnSpans {
 void Drainer::peek(model::Batch& batch) const {
   Journal& journal = Journal::instance();
   GpuPeek gpu;
-  spool::RingReader reader(view_, &gpu);
+  journal::RingReader reader(view_, &gpu);
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
     record::RingTail cursor = i < cursors_.size() ? cursors_[i] : record::RingTail{};
     reader.read(journal.lane(i), cursor, ~std::size_t{0}, batch, nullptr);
@@ -93,8 +88,7 @@ void Drainer::begin_pass() {
   Journal& journal = Journal::instance();
   goals_.resize(journal.lane_count());
   cursors_.resize(std::max(cursors_.size(), goals_.size()));
-  for (std::uint32_t i = 0; i < goals_.size(); ++i)
-    goals_[i] = journal.lane(i).head.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < goals_.size(); ++i) goals_[i] = record::ring_end(journal.lane(i));
 }
 
 bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
@@ -113,49 +107,25 @@ bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
 }
 
 void Drainer::append_open(model::Batch& batch) const {
-  Journal& journal = Journal::instance();
-  const record::Header& head = journal.header();
   const std::size_t first = batch.spans.size();
-  record::PeekedScope copy;
-  if (copy.read_session(head)) {
-    batch.spans.push_back(reader_.open_span(copy.scope(),
-                                            {head.session_text, record::kSessionTextBytes},
-                                            head.session_thread_id, batch.arena));
-  }
-  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
-    const Lane& lane = journal.lane(i);
-    if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
-    const std::uint32_t depth =
-        std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
-    for (std::uint32_t slot = 0; slot < depth; ++slot) {
-      if (!copy.read(lane, slot) || copy.closed()) continue;
-      batch.spans.push_back(
-          reader_.open_span(copy.scope(), copy.text(), lane.thread_id, batch.arena));
-    }
-  }
-  const std::int64_t now = base::to_wall_ns(head.anchor, base::monotonic_ns());
+  record::see_open_scopes([&](const record::PeekedScope& open) {
+    batch.spans.push_back(
+        reader_.open_span(open.scope(), open.text(), open.thread_id(), batch.arena));
+  });
+  const std::int64_t now = base::to_wall_ns(Journal::instance().anchor(), base::monotonic_ns());
   for (std::size_t i = first; i < batch.spans.size(); ++i) batch.spans[i].seen_ns = now;
 }
 
 void Drainer::release_blocks() {
   Journal& journal = Journal::instance();
-  for (std::uint32_t i = 0; i < std::min<std::size_t>(cursors_.size(), journal.lane_count()); ++i) {
-    Lane& lane = journal.lane(i);
-    record::RingTail& cursor = cursors_[i];
-    if (lane.block == 0 || lane.block != cursor.block || lane.head.load() != cursor.position)
-      continue;
-    journal.free_block(lane.block);
-    lane.block = 0;
-    lane.block_used = record::kSlotsPerBlock;
-    lane.first_block.store(0);
-    cursor.block = 0;
-    lane.tail = lane.pending_tail = cursor;
-  }
+  const std::size_t known = std::min<std::size_t>(cursors_.size(), journal.lane_count());
+  for (std::uint32_t i = 0; i < known; ++i) record::release_ring(journal.lane(i), cursors_[i]);
   journal.compact();
 }
 
 void announce_tails(const Moved& moved) {
-  for (const auto& [lane, tail] : moved.tails) Journal::instance().lane(lane).pending_tail = tail;
+  Journal& journal = Journal::instance();
+  for (const auto& [lane, tail] : moved.tails) record::announce_tail(journal.lane(lane), tail);
 }
 
 void commit(const Moved& moved) {
@@ -163,7 +133,7 @@ void commit(const Moved& moved) {
   announce_tails(moved);
   std::vector<Lane*> lanes;
   for (const auto& [lane, tail] : moved.tails) lanes.push_back(&journal.lane(lane));
-  spool::commit_tails(journal.header(), lanes);
+  journal::commit_tails(journal.header(), lanes);
   for (const std::uint32_t block : moved.blocks) journal.free_block(block);
 }
 

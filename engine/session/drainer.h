@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
-#include "engine/record/layout.h"
-#include "engine/spool/ring_reader.h"
 
 namespace sonde::session {
 
@@ -22,7 +21,7 @@ struct Moved {
 // not certain by then stay where they are.
 inline constexpr std::uint64_t kPatienceNs = 10'000'000'000;
 
-class Waiting : public spool::OwnSpans {
+class Waiting : public journal::OwnSpans {
  public:
   bool take(record::SpanRecord& in_ring) override;
   bool resolve(const record::SpanRecord& record, model::Span& span) override;
@@ -64,16 +63,16 @@ class Drainer {
   Waiting& waiting() { return waiting_; }
 
  private:
-  spool::JournalView view_;
+  journal::View view_;
   Waiting waiting_;
-  spool::RingReader reader_;
+  journal::RingReader reader_;
   std::vector<record::RingTail> cursors_;
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane
 };
 
 // The rings up to there are done with: moves the tails, gives the blocks back.
 void commit(const Moved& moved);
-// The first half of that, before the batch's file is written (see engine/spool/commit.h).
+// The first half of that, before the batch's file is written (see engine/journal/commit.h).
 void announce_tails(const Moved& moved);
 
 }  // namespace sonde::session

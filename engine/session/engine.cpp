@@ -3,8 +3,12 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <mutex>
 
+#include "engine/base/face.h"
 #include "engine/base/log.h"
+#include "engine/base/swallowed.h"
+#include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/session/session.h"
 #include "engine/session/signals.h"
@@ -37,6 +41,8 @@ Engine::Engine() {
 void Engine::forget_after_fork() noexcept {
   forget_termination();
   base::reset_log_after_fork();
+  base::reset_swallowed_after_fork();
+  base::reset_face_after_fork();
   const bool slept = state_->session && state_->session->asleep();
   state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
   state_->slept_at_fork = slept;
@@ -58,6 +64,7 @@ void Engine::awaken_session() noexcept {
 void Engine::start(Options options) {
   if (state_->session) return;
   base::reset_log();
+  base::reset_swallowed();
   state_->late_snapshots.store(0);
   const bool on_demand = options.on_demand;
   {
@@ -70,7 +77,7 @@ void Engine::start(Options options) {
     const std::lock_guard lock(state_->shared.lock);
     state_->session = fresh;
   };
-  // Who awakens it has to find it.
+  // The thread that wakes it has to find it, and may do so before begin() returns.
   if (on_demand) make_known();
   fresh->begin();
   make_known();
@@ -190,6 +197,7 @@ Counters Engine::counters() const {
   all.dropped_spans = losses.spans - state_->lost_earlier.spans;
   all.dropped_marks = losses.marks - state_->lost_earlier.marks;
   all.damaged_records = state_->shared.drainer.damaged();
+  all.swallowed = base::swallowed_errors();
   return all;
 }
 

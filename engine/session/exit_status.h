@@ -1,6 +1,6 @@
 // The exit status of the process, in the span of the session that ended with it. The interpreter
-// runs its exit handlers before anybody knows the status, so the span is written without it, and
-// its file is replaced by one that has it when the process calls exit(). A process that leaves
+// runs its exit handlers before the status is known, so the span is written without it, and its
+// file is replaced by one that has it when the process calls exit(). A process that leaves
 // another way (os._exit, a crash while it unwinds) never calls it: the span stays without.
 #pragma once
 

@@ -12,10 +12,10 @@
 
 namespace sonde::session {
 
-// Not thread-safe: the engine's drain lock guards it.
 // What a reader wants of the marks: how many each span has, that and their text, all of them.
 enum class MarksAs { kCount, kText, kMarks };
 
+// Not thread-safe: the drain lock guards it (Shared::lock).
 class Memory {
  public:
   static constexpr std::uint32_t kMaxPointMarks = 1024;     // kept per span, the newest

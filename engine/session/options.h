@@ -3,16 +3,21 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/session/lines.h"
+#include "engine/base/face.h"
+#include "engine/session/line_outlet.h"
 #include "engine/snapshot/blob.h"
 
 namespace sonde::session {
 
+class Sink;
+
 struct Options {
+  base::Face face;         // the API that the session was started from
   std::string output_dir;  // absolute; empty: nothing touches the disk
   bool spool = true;       // write batch files
   std::uint64_t flush_interval_ns = 1'000'000'000;
@@ -23,14 +28,16 @@ struct Options {
   std::int32_t world_size = 1;
   snapshot::BlobOptions blobs;  // raw tensors, below the output directory
   std::string attrs;            // of the session span, JSON members
-  bool handle_signals = true;   // finish cleanly on SIGTERM and SIGHUP that nobody else handles
+  bool handle_signals = true;  // finish cleanly on SIGTERM and SIGHUP that the host does not handle
   // Of a child process: no thread, no file and no signal handler before something is recorded; if
   // nothing ever is, nothing is left behind.
   bool on_demand = false;
 
-  // Called on the draining thread, never with a lock of ours that a recording thread could want.
-  std::vector<LineOutlet> lines;                   // of closed spans
-  std::function<void(std::string_view)> on_batch;  // the batch as JSON
+  // Called on the draining thread, never with a lock held that a recording thread could want.
+  std::vector<LineOutlet> lines;                   // closed spans as text
+  std::function<void(std::string_view)> on_batch;  // each batch as JSON
+  // Further sinks; none of them is durable (see sinks.h).
+  std::vector<std::shared_ptr<Sink>> more_sinks;
   // The process is told to end, and nothing is closed yet. On the drain thread; has to return soon.
   std::function<void()> on_termination;
 };

@@ -4,8 +4,9 @@
 #include <iterator>
 
 #include "engine/base/log.h"
+#include "engine/base/swallowed.h"
+#include "engine/journal/commit.h"
 #include "engine/record/journal.h"
-#include "engine/spool/commit.h"
 
 namespace sonde::session {
 
@@ -19,12 +20,12 @@ void append(Moved& first, const Moved& second) {
 }  // namespace
 
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
-                  Moved moved, std::size_t snapshots) {
+                  const Moved& moved, std::size_t snapshots) {
   if (retry() && write(created_ns, batch_id, json, moved)) {
     snapshots_written_.fetch_add(snapshots, std::memory_order_relaxed);
     return;
   }
-  waiting_.push_back({created_ns, batch_id, std::string(json), std::move(moved), snapshots});
+  waiting_.push_back({created_ns, batch_id, std::string(json), moved, snapshots});
   waiting_bytes_ += json.size();
   while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
@@ -46,12 +47,13 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
                    const Moved& moved) {
   record::Header& header = record::Journal::instance().header();
   announce_tails(moved);
-  spool::announce(header, batch_id, created_ns, false);
+  journal::announce(header, batch_id, created_ns, false);
   const base::Status status = directory_.write(created_ns, batch_id, json);
   if (!status.ok()) {
     header.pending.store(0, std::memory_order_release);
     failures_.fetch_add(1, std::memory_order_relaxed);
-    base::log_once(base::LogLevel::kWarning, "cirron.flush", "spool-write",
+    base::note_swallowed("spool");
+    base::log_once(base::LogLevel::kWarning, "flush", "spool-write",
                    status.text() +
                        "; batches wait in memory and are tried again, the oldest is dropped beyond "
                        "64 MiB: free space or make " +
@@ -62,10 +64,10 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
   return true;
 }
 
-void Outbox::skip(Moved moved) {
+void Outbox::skip(const Moved& moved) {
   if (waiting_.empty()) return commit(moved);
-  // Committed now, it would take the records of waiting batches along. It goes with the newest of
-  // them.
+  // Committed now, these positions would take the records of the waiting batches along. They are
+  // committed with the newest of those.
   append(waiting_.back().moved, moved);
 }
 
@@ -95,7 +97,7 @@ std::uint64_t Outbox::drop_snapshots() {
   return snapshots_lost() - before;
 }
 
-// The positions it carries are committed after those of the batches before it.
+// Its positions are committed after those of the batches before it.
 void Outbox::give_up(std::deque<Waiting>::iterator batch) {
   if (batch == waiting_.begin()) {
     commit(batch->moved);

@@ -1,7 +1,7 @@
-// Batches on their way to the spool. One that cannot be written (disk full, directory unusable)
-// waits and is tried again; the journal keeps its records meanwhile. Beyond a bound the oldest is
-// given up and counted: a disk that stays full must not eat the host's memory. Snapshots go before
-// spans and marks, which are smaller and of which the journal would have no other copy then.
+// Batches on their way to the spool directory. A batch that cannot be written (disk full, directory
+// unusable) waits and is tried again; the journal keeps its records meanwhile. Beyond a bound the
+// oldest is given up and counted: a disk that stays full must not eat the host's memory. Batches
+// with snapshots are given up first: they are larger than spans and marks.
 #pragma once
 
 #include <atomic>
@@ -14,26 +14,26 @@
 
 namespace sonde::session {
 
-// Used by the drain thread; counters by any.
+// Used by the draining thread; the counters may be read by any thread.
 class Outbox {
  public:
   static constexpr std::size_t kMaxWaitingBytes = 64u << 20;
 
   explicit Outbox(spool::Directory& directory) : directory_(directory) {}
 
-  // Writes the batch, or keeps it if earlier ones still wait.
-  // `snapshots`: how many it holds. The journal has no copy of those.
-  void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json, Moved moved,
-            std::size_t snapshots = 0);
+  // Writes the batch and commits `moved`, or keeps both if earlier batches still wait.
+  // `snapshots`: how many records of them it holds. The journal has no copy of those.
+  void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
+            const Moved& moved, std::size_t snapshots = 0);
   // Tries what waits, oldest first. True when nothing is left.
   bool retry();
   // The rings moved on without anything to write (threads came and went).
-  void skip(Moved moved);
-  // The journal started over: what waits has no place in it any more.
+  void skip(const Moved& moved);
+  // The journal started over: the batches that wait have no place in it any more.
   void forget_positions();
-  // Gives up the waiting batches that hold snapshots; how many records that were.
+  // Gives up the waiting batches that hold snapshots; returns how many snapshot records they had.
   std::uint64_t drop_snapshots();
-  // Lets go of what waits: the session is over, and the journal that it leaves behind has the
+  // Lets go of what waits: the session is over, and the journal that it leaves behind has those
   // records.
   void abandon();
 

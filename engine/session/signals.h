@@ -1,5 +1,5 @@
-// Ending a run that is told to end. Only a signal nobody handles is touched: a handler of the
-// host's stays the host's, and SIGINT is Python's business (KeyboardInterrupt, then the exit
+// Ending a run that is told to end. Only a signal with the default action is touched: a handler of
+// the host stays in place, and SIGINT is left to Python (KeyboardInterrupt, then the exit
 // handlers).
 #pragma once
 
@@ -7,7 +7,7 @@ namespace sonde::session {
 
 // Handles SIGTERM and SIGHUP, each where its action is the default one. Any thread.
 void watch_termination() noexcept;
-// Takes the handlers out again, unless somebody has installed others since.
+// Takes the handlers out again, unless the host has installed others since.
 void unwatch_termination() noexcept;
 // In a forked child: gives the default action back.
 void forget_termination() noexcept;

@@ -169,14 +169,14 @@ class PendingBlob : public Pending {
     writer_->lost.fetch_add(1);
     const bool failed = job_->state.load() == BlobJob::State::kFailed;
     base::log_once(
-        LogLevel::kWarning, "cirron.snapshots.blob", "blob-lost",
+        LogLevel::kWarning, "snapshots.blob", "blob-lost",
         failed ? job_->problem +
                      "; the raw tensors of this snapshot are lost, its statistics are kept: " +
                      job_->remedy
                : "the session ended before the raw tensors of its last snapshots were in " +
                      writer_->directory +
-                     "; they are lost, their statistics are kept: use a faster disk or "
-                     "snapshots=\"stats\"");
+                     "; they are lost, their statistics are kept: use a faster disk or take "
+                     "statistics only");
   }
 
  private:
@@ -185,11 +185,10 @@ class PendingBlob : public Pending {
     const std::uint64_t bytes = job_->size->bytes.load();
     if (bytes < kWorthAWarning) return;
     base::log_once(
-        LogLevel::kWarning, "cirron.snapshots.blob", "blob-size",
+        LogLevel::kWarning, "snapshots.blob", "blob-size",
         "one snapshot takes " + with_commas(bytes) + " bytes (" +
-            with_commas(job_->size->parameters()) + " parameters) in " + writer_->directory +
-            ": where that is too much, pass snapshots=\"sampled\" with a small sample_rate, or "
-            "snapshots=\"stats\"");
+            with_commas(job_->size->parameters()) + " parameters) in " + writer_->directory,
+        "where that is too much, keep the raw tensors of fewer epochs, or statistics only");
   }
 
   // True when it was this that ended it.
@@ -232,20 +231,20 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
                available > ~std::uint64_t{0} - waiting ? available : (available + waiting) / 4);
   if (waiting + bytes <= most) return {state_->taken, bytes};
   state_->taken->fetch_sub(bytes);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
-                 "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
-                     with_commas(waiting) + " bytes wait to be written and " + with_commas(most) +
-                     " may; the statistics are kept, blob_drop_count in health() counts such "
-                     "snapshots: take raw tensors less often (sample_rate), or free memory");
+  base::log_once(
+      LogLevel::kWarning, "snapshots.blob", kNotCopied,
+      "raw tensors of " + with_commas(bytes) + " bytes were not copied: " + with_commas(waiting) +
+          " bytes wait to be written and " + with_commas(most) + " may; the statistics are kept",
+      "take raw tensors less often, or free memory");
   return {};
 }
 
 void BlobWriter::lose() noexcept {
   state_->lost.fetch_add(1);
-  base::log_once(LogLevel::kWarning, "cirron.snapshots.blob", kNotCopied,
+  base::log_once(LogLevel::kWarning, "snapshots.blob", kNotCopied,
                  "the raw tensors of a snapshot could not be copied for want of memory; the "
-                 "statistics are kept, blob_drop_count in health() counts such snapshots: free "
-                 "memory, or take raw tensors less often (sample_rate)");
+                 "statistics are kept",
+                 "take raw tensors less often, or free memory");
 }
 
 std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,

@@ -1,42 +1,121 @@
 #include "engine/snapshot/capture.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/base/non_finite.h"
 
 namespace sonde::snapshot {
 
 namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The five numbers of a record, in the order in which they are written.
+struct Numbers {
+  double mean, std, min, max, norm;
+
+  template <typename Visit>
+  void each(Visit visit) const {
+    visit("mean", mean);
+    visit("std", std);
+    visit("min", min);
+    visit("max", max);
+    visit("norm", norm);
+  }
+};
+
+Numbers of_finite(const Statistics& found) noexcept {
+  return {found.mean, found.std, found.min, found.max, found.norm};
+}
+
+// What plain arithmetic gives over all values, those that are not finite included.
+Numbers of_all(const Statistics& found) noexcept {
+  if (found.nan_count != 0) return {kNan, kNan, kNan, kNan, kNan};
+  const bool minus = found.minus_inf_count != 0;
+  const bool plus = found.inf_count != found.minus_inf_count;
+  Numbers out{kNan, kNan, found.min, found.max, kInfinity};
+  if (minus != plus) out.mean = plus ? kInfinity : -kInfinity;
+  // Where there is no finite value, the infinities of one sign are both extremes.
+  if (minus || found.count == 0) out.min = minus ? -kInfinity : kInfinity;
+  if (plus || found.count == 0) out.max = plus ? kInfinity : -kInfinity;
+  return out;
+}
 
 void encode_count(base::JsonWriter& out, std::string_view key, std::uint64_t value) {
   out.raw(key);
   out.number(value);
 }
 
-void encode_statistics(base::JsonWriter& out, const Statistics& all) {
-  out.raw("{\"mean\":");
-  out.number(all.mean);
-  out.raw(",\"std\":");
-  out.number(all.std);
-  out.raw(",\"min\":");
-  out.number(all.min);
-  out.raw(",\"max\":");
-  out.number(all.max);
-  out.raw(",\"norm\":");
-  out.number(all.norm);
+// "mean":0.5,...: null for what is not finite.
+void encode_numbers(base::JsonWriter& out, const Numbers& numbers) {
+  std::string_view before = "\"";
+  numbers.each([&](std::string_view name, double value) {
+    out.raw(before);
+    out.raw(name);
+    out.raw("\":");
+    std::isfinite(value) ? out.number(value) : out.null();
+    before = ",\"";
+  });
+}
+
+// ,"nonfinite":{"norm":"inf"}: what stands behind the nulls; nothing where there are none.
+void encode_names(base::JsonWriter& out, const Numbers& numbers) {
+  std::string_view before = ",\"nonfinite\":{\"";
+  numbers.each([&](std::string_view name, double value) {
+    if (std::isfinite(value)) return;
+    out.raw(before);
+    out.raw(name);
+    out.raw("\":");
+    out.string(base::non_finite_name(value));
+    before = ",\"";
+  });
+  if (before == ",\"") out.raw('}');
+}
+
+void encode_histogram(base::JsonWriter& out, const Statistics& found) {
   out.raw(",\"histogram\":{\"bins\":[");
-  // Without a finite value there is no range: all zero, as in the reference.
-  for (int i = 0; i <= 16; ++i) {
+  // Of an empty tensor there is no range: all zero, as in the reference.
+  for (int i = 0; i <= Statistics::kBins; ++i) {
     if (i != 0) out.raw(',');
-    out.number(all.count == 0 ? 0.0 : all.edge(i));
+    out.number(found.edge(i));
   }
   out.raw("],\"counts\":[");
-  for (std::size_t i = 0; i < all.counts.size(); ++i) {
+  for (std::size_t i = 0; i < found.counts.size(); ++i) {
     if (i != 0) out.raw(',');
-    out.number(all.counts[i]);
+    out.number(found.counts[i]);
   }
-  encode_count(out, "]},\"count\":", all.count);
-  encode_count(out, ",\"nan_count\":", all.nan_count);
-  encode_count(out, ",\"inf_count\":", all.inf_count);
-  encode_count(out, ",\"zero_count\":", all.zero_count);
+  out.raw("]}");
+}
+
+// Numbers over finite values may still be too large: a norm beyond the range of float64.
+void encode_finite(base::JsonWriter& out, const Statistics& found) {
+  encode_numbers(out, of_finite(found));
+  encode_histogram(out, found);
+  encode_names(out, of_finite(found));
+}
+
+void encode_statistics(base::JsonWriter& out, const Statistics& found) {
+  out.raw('{');
+  if (found.non_finite_count() == 0) {
+    encode_finite(out, found);
+  } else {
+    encode_numbers(out, of_all(found));
+    encode_count(out, ",\"nonfinite_count\":", found.non_finite_count());
+    encode_count(out, ",\"finite\":{\"count\":", found.count);
+    if (found.count != 0) {
+      out.raw(',');
+      encode_finite(out, found);
+    }
+    out.raw('}');
+    encode_names(out, of_all(found));
+  }
+  encode_count(out, ",\"count\":", found.count);
+  encode_count(out, ",\"nan_count\":", found.nan_count);
+  encode_count(out, ",\"inf_count\":", found.inf_count);
+  encode_count(out, ",\"zero_count\":", found.zero_count);
   out.raw('}');
 }
 
@@ -50,7 +129,7 @@ std::size_t first_non_finite(const Capture& capture) noexcept {
   const std::size_t known = std::min(capture.size(), capture.statistics.size());
   for (std::size_t i = 0; i < known; ++i) {
     const auto& found = capture.statistics[i];
-    if (found && (found->nan_count != 0 || found->inf_count != 0)) return i;
+    if (found && found->non_finite_count() != 0) return i;
   }
   return capture.size();
 }

@@ -87,6 +87,7 @@ Statistics statistics_of(const cuda::Output& output) {
   result.count = output.finite;
   result.nan_count = output.nan;
   result.inf_count = output.inf;
+  result.minus_inf_count = output.minus_inf;
   result.zero_count = output.zero;
   if (output.finite == 0) return result;
   const auto count = static_cast<double>(output.finite);

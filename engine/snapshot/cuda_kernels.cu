@@ -20,7 +20,7 @@ __device__ __forceinline__ double infinity() { return __longlong_as_double(0x7FF
 // The sums of one thread, over finite values only.
 struct Sums {
   double shift, sum, squares, shrunk_sum, shrunk_squares, grown_squares, min, max;
-  u32 nan, inf, zero, finite;
+  u32 nan, inf, minus_inf, zero, finite;
 };
 
 __device__ __forceinline__ void clear(Sums& s, double shift) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void clear(Sums& s, double shift) {
   s.sum = s.squares = s.shrunk_sum = s.shrunk_squares = s.grown_squares = 0;
   s.min = infinity();
   s.max = -infinity();
-  s.nan = s.inf = s.zero = s.finite = 0;
+  s.nan = s.inf = s.minus_inf = s.zero = s.finite = 0;
 }
 
 // With care: any value.
@@ -37,6 +37,7 @@ __device__ __forceinline__ void add(Sums& s, double x) {
     ++s.nan;
   } else if (!finite(x)) {
     ++s.inf;
+    s.minus_inf += x < 0;
   } else {
     const double d = x - s.shift, small = x * kShrink - s.shift * kShrink, large = d * kGrow;
     s.sum += d;
@@ -61,6 +62,7 @@ __device__ __forceinline__ void add(Sums& s, const Sums& other) {
   s.max = other.max > s.max ? other.max : s.max;
   s.nan += other.nan;
   s.inf += other.inf;
+  s.minus_inf += other.minus_inf;
   s.zero += other.zero;
   s.finite += other.finite;
 }
@@ -85,6 +87,7 @@ __device__ void reduce(Sums& s) {
     other.max = from_lane(s.max, distance);
     other.nan = from_lane(s.nan, distance);
     other.inf = from_lane(s.inf, distance);
+    other.minus_inf = from_lane(s.minus_inf, distance);
     other.zero = from_lane(s.zero, distance);
     other.finite = from_lane(s.finite, distance);
     add(s, other);
@@ -242,6 +245,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   out.max = s.max;
   out.nan = s.nan;
   out.inf = s.inf;
+  out.minus_inf = s.minus_inf;
   out.zero = s.zero;
   out.finite = s.finite;
 }
@@ -282,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   const Moments* of_tile = moments + in.first_tile;
   const u32 tiles = (u32)((in.count + kTile - 1) / kTile);
   double sum = 0, scaled = 0, low = infinity(), high = -infinity();
-  u64 nan = 0, inf = 0, zero = 0, values = 0;
+  u64 nan = 0, inf = 0, minus_inf = 0, zero = 0, values = 0;
   for (u32 i = threadIdx.x; i < tiles; i += kThreads) {
     const Moments& m = of_tile[i];
     sum += m.sum + m.finite * m.shift;
@@ -291,12 +295,13 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     high = m.max > high ? m.max : high;
     nan += m.nan;
     inf += m.inf;
+    minus_inf += m.minus_inf;
     zero += m.zero;
     values += m.finite;
   }
-  __shared__ u64 total[4];
+  __shared__ u64 total[5];
   __shared__ double lows[kThreads], highs[kThreads];
-  if (threadIdx.x < 4) total[threadIdx.x] = 0;
+  if (threadIdx.x < 5) total[threadIdx.x] = 0;
   lows[threadIdx.x] = low;
   highs[threadIdx.x] = high;
   __syncthreads();
@@ -304,6 +309,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   if (inf != 0) atomicAdd(&total[1], inf);
   if (zero != 0) atomicAdd(&total[2], zero);
   if (values != 0) atomicAdd(&total[3], values);
+  if (minus_inf != 0) atomicAdd(&total[4], minus_inf);
   for (int distance = kThreads / 2; distance != 0; distance /= 2) {
     if (threadIdx.x < distance) {
       lows[threadIdx.x] = fmin(lows[threadIdx.x], lows[threadIdx.x + distance]);
@@ -347,6 +353,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   Output& out = outputs[blockIdx.x];
   out.nan = total[0];
   out.inf = total[1];
+  out.minus_inf = total[4];
   out.zero = total[2];
   out.finite = values;
   out.mean = mean;

@@ -26,7 +26,7 @@ struct Input {
 // Of a tile: sums of the distances from one of its values, so that nothing cancels out.
 struct Moments {
   double shift, sum, squares, shrunk_sum, shrunk_squares, grown_squares, min, max;
-  unsigned nan, inf, zero, finite;
+  unsigned nan, inf, minus_inf, zero, finite;  // minus_inf: of inf
 };
 
 struct Edges {  // of a tensor
@@ -41,7 +41,7 @@ struct Edges {  // of a tensor
 struct Output {  // of a tensor
   double mean, min, max;
   double squares, unit;  // of the distances from the mean, times this unit
-  unsigned long long nan, inf, zero, finite;
+  unsigned long long nan, inf, minus_inf, zero, finite;  // minus_inf: of inf
   unsigned long long counts[kBins];
   unsigned counted;  // what is not finite is in the first bin too
   unsigned reserved;

@@ -150,16 +150,13 @@ void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
   }
   alignas(64) std::array<T, kBlock> block;
   std::size_t filled = 0;
-  std::uint64_t nans = 0, infinities = 0;
+  NonFinite others;
   const auto flush = [&] {
     if (only_finite) {
-      const std::size_t all = filled;
-      const std::uint64_t nans_before = nans;
       if constexpr (sizeof(T) == sizeof(float))
-        filled = kernels_->keep_finite_floats(block.data(), filled, nans);
+        filled = kernels_->keep_finite_floats(block.data(), filled, others);
       else
-        filled = kernels_->keep_finite_doubles(block.data(), filled, nans);
-      infinities += all - filled - (nans - nans_before);
+        filled = kernels_->keep_finite_doubles(block.data(), filled, others);
     }
     if (filled != 0) use(block.data(), filled);
     filled = 0;
@@ -181,8 +178,7 @@ void Job::each_block(std::size_t piece, bool only_finite, Use use) noexcept {
     });
   });
   if (filled != 0) flush();
-  partial(piece).nans = nans;
-  partial(piece).infinities = infinities;
+  partial(piece).others = others;
 }
 
 template <typename T>
@@ -199,7 +195,7 @@ void Job::run_numbers(std::size_t piece) noexcept {
 template <typename T>
 void Job::sum_piece(std::size_t piece) noexcept {
   Partial& out = partial(piece);
-  bool only_finite = out.nans + out.infinities != 0;
+  bool only_finite = out.others.all() != 0;
   for (;; only_finite = true) {
     out.sums = Sums();
     each_block<T>(piece, only_finite, [&](const T* values, std::size_t count) {
@@ -217,7 +213,7 @@ void Job::sum_piece(std::size_t piece) noexcept {
 template <typename T>
 void Job::bin_piece(std::size_t piece, const Edges<T>& edges) noexcept {
   Partial& out = partial(piece);
-  const bool only_finite = out.nans + out.infinities != 0;
+  const bool only_finite = out.others.all() != 0;
   each_block<T>(piece, only_finite, [&](const T* values, std::size_t count) {
     Deviations deviations;
     if constexpr (sizeof(T) == sizeof(float)) {
@@ -233,15 +229,15 @@ void Job::bin_piece(std::size_t piece, const Edges<T>& edges) noexcept {
 
 bool Job::finish_sums() noexcept {
   total_ = Sums();
-  std::uint64_t nans = 0, infinities = 0;
+  NonFinite others;
   for (std::size_t i = 0; i < pieces_; ++i) {
     total_.add(partial(i).sums);
-    nans += partial(i).nans;
-    infinities += partial(i).infinities;
+    others.add(partial(i).others);
   }
-  found_.nan_count = nans * layout_.repeats();
-  found_.inf_count = infinities * layout_.repeats();
-  found_.count = layout_.size() - nans - infinities;  // each once, until the end
+  found_.nan_count = others.nans * layout_.repeats();
+  found_.inf_count = others.infinities * layout_.repeats();
+  found_.minus_inf_count = others.minus_infinities * layout_.repeats();
+  found_.count = layout_.size() - others.all();  // each once, until the end
   if (found_.count == 0) return end();
   found_.min = total_.min;
   found_.max = total_.max;
@@ -320,6 +316,7 @@ bool Job::finish_patterns() noexcept {
       found_.nan_count += count * layout_.repeats();
     } else if (std::isinf(value)) {
       found_.inf_count += count * layout_.repeats();
+      if (value < 0) found_.minus_inf_count += count * layout_.repeats();
     } else {
       found_.min = found_.count == 0 ? value : std::min(found_.min, value);
       found_.max = found_.count == 0 ? value : std::max(found_.max, value);

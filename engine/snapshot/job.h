@@ -38,8 +38,7 @@ class Job {
     Sums sums;
     Deviations deviations;
     Counts counts{};
-    std::uint64_t nans = 0;
-    std::uint64_t infinities = 0;
+    NonFinite others;
   };
 
   template <typename T, typename Use>

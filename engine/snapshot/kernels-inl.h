@@ -214,13 +214,16 @@ void deviate_floats(const float* x, std::size_t count, double mean, Deviations& 
 // -- values that are not finite --
 
 template <typename T>
-HWY_INLINE std::size_t keep_finite(T* x, std::size_t count, std::uint64_t& nans) {
+HWY_INLINE std::size_t keep_finite(T* x, std::size_t count, NonFinite& others) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
-  std::size_t kept = 0, i = 0;
+  constexpr T kLargest = std::numeric_limits<T>::max();
+  const auto lowest = hn::Set(d, -kLargest);
+  std::size_t kept = 0, i = 0, nans = 0, below = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto value = hn::LoadU(d, x + i);
     nans += hn::CountTrue(d, hn::IsNaN(value));
+    below += hn::CountTrue(d, hn::Lt(value, lowest));
     // Writes a whole vector, at most up to the end of the one just read. CompressStore would write
     // only what is kept, by an instruction that takes a hundred cycles on some processors.
     const auto finite = hn::IsFinite(value);
@@ -230,18 +233,22 @@ HWY_INLINE std::size_t keep_finite(T* x, std::size_t count, std::uint64_t& nans)
   for (; i < count; ++i) {
     const T value = x[i];
     nans += value != value;
+    below += value < -kLargest;
     x[kept] = value;
     kept += value - value == 0;
   }
+  others.nans += nans;
+  others.infinities += count - kept - nans;
+  others.minus_infinities += below;
   return kept;
 }
 
-std::size_t keep_finite_floats(float* x, std::size_t count, std::uint64_t& nans) {
-  return keep_finite(x, count, nans);
+std::size_t keep_finite_floats(float* x, std::size_t count, NonFinite& others) {
+  return keep_finite(x, count, others);
 }
 
-std::size_t keep_finite_doubles(double* x, std::size_t count, std::uint64_t& nans) {
-  return keep_finite(x, count, nans);
+std::size_t keep_finite_doubles(double* x, std::size_t count, NonFinite& others) {
+  return keep_finite(x, count, others);
 }
 
 // -- types --

@@ -76,6 +76,12 @@ void Deviations::add(const Deviations& other) noexcept {
   squares += other.squares;
 }
 
+void NonFinite::add(const NonFinite& other) noexcept {
+  nans += other.nans;
+  infinities += other.infinities;
+  minus_infinities += other.minus_infinities;
+}
+
 std::span<const Kernels* const> usable_kernels() noexcept {
   static const Usable kUsable;
   return {kUsable.list.data(), kUsable.count};

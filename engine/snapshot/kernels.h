@@ -40,6 +40,15 @@ struct Edges {
 
 using Counts = std::array<std::uint64_t, 16>;
 
+struct NonFinite {
+  std::uint64_t nans = 0;
+  std::uint64_t infinities = 0;
+  std::uint64_t minus_infinities = 0;  // of the infinities
+
+  std::uint64_t all() const noexcept { return nans + infinities; }
+  void add(const NonFinite& other) noexcept;
+};
+
 struct Kernels {
   const char* name;
   void (*sum_floats)(const float*, std::size_t, Sums&);
@@ -48,9 +57,9 @@ struct Kernels {
   void (*deviate_doubles)(const double*, std::size_t, double scale, double mean, Deviations&);
   void (*bin_floats)(const float*, std::size_t, const Edges<float>&, Counts&);
   void (*bin_doubles)(const double*, std::size_t, const Edges<double>&, Counts&);
-  // Move the finite ones together and say how many they are; NaNs are counted on top of `nans`.
-  std::size_t (*keep_finite_floats)(float*, std::size_t, std::uint64_t& nans);
-  std::size_t (*keep_finite_doubles)(double*, std::size_t, std::uint64_t& nans);
+  // Move the finite ones together and say how many they are; the others are counted on top.
+  std::size_t (*keep_finite_floats)(float*, std::size_t, NonFinite&);
+  std::size_t (*keep_finite_doubles)(double*, std::size_t, NonFinite&);
   void (*widen_halves)(const std::uint16_t*, std::size_t, float*);
   void (*widen_bfloats)(const std::uint16_t*, std::size_t, float*);
 };

@@ -10,7 +10,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/spool/journal.h"
 
 namespace sonde::spool {
 
@@ -77,10 +76,10 @@ void Directory::evict(const std::string& keep) {
     // ours.
     if (::unlink(path.c_str()) == 0) {
       evicted_.fetch_add(1, std::memory_order_relaxed);
-      base::log_once(base::LogLevel::kWarning, "cirron.flush", "spool-cap",
+      base::log_once(base::LogLevel::kWarning, "flush", "spool-cap",
                      "the spool in " + path_ + " is over its cap of " + std::to_string(max_bytes_) +
-                         " bytes: the oldest files are removed; raise spool_max_bytes "
-                         "(CIRRON_SPOOL_MAX_BYTES) or move files away");
+                         " bytes: the oldest files are removed",
+                     "raise the cap or move files away");
     }
     bytes_.fetch_sub(oldest->second, std::memory_order_relaxed);
     files_.erase(oldest);

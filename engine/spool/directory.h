@@ -13,6 +13,8 @@
 
 namespace sonde::spool {
 
+inline constexpr std::string_view kSpoolFolder = "spool";  // in an output directory
+
 // `<20-digit ns>-<32 hex>.json`: the order of names is the order of time.
 std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id);
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
 from sonde.estimators import wrap
+from sonde.face import introduce
 from sonde.flags import LiveFlags
 from sonde.session import flush, health, shutdown
 from sonde.snapshots import watch
@@ -18,6 +19,7 @@ from cirron.errors import (
     CirronSecretNotFound,
     CirronYamlError,
 )
+from cirron.face import FACE
 from cirron.instance import Cirron, Profiler, get_default
 
 TYPE_CHECKING = False
@@ -61,6 +63,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that is th
         kind = ImportError if is_import() else AttributeError
         raise kind(explain("module 'cirron'", name), name=name)
 
+
+introduce(FACE)
 
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""

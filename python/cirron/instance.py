@@ -8,6 +8,7 @@ from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
 
 from cirron.errors import CirronDependencyError
+from cirron.face import FACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Cirron:
         output: str | Iterable[str] | None = None,
         trace_buffer_max_spans: int | None = None,
     ) -> None:
-        from sonde import settings
+        from cirron import settings
 
         arguments = {name: value for name, value in locals().items() if name in settings.DEFAULTS}
         self.__dict__.update(settings.resolve(arguments))
@@ -119,7 +120,9 @@ class Cirron:
             "path": path,
             "output": output,
         }
-        return session.profile(Profiler, self, vars(self), enabled=enabled, given=given)
+        return session.profile(
+            Profiler, self, vars(self), enabled=enabled, given=given, speaker=FACE
+        )
 
     if not TYPE_CHECKING:  # a type checker would take every name for one that is there
 

@@ -1,6 +1,6 @@
 #include "python/native/attrs.h"
 
-#include "engine/record/layout.h"
+#include "engine/record/lane.h"
 
 namespace sonde::native {
 

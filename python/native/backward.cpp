@@ -3,7 +3,7 @@
 #include <string>
 
 #include "python/native/exceptions.h"
-#include "python/native/hooks.h"
+#include "python/native/module.h"
 #include "python/native/modules.h"
 #include "python/native/seen.h"
 #include "python/native/training_call.h"
@@ -119,8 +119,8 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool add_backward(PyObject* module) {
-  return PyType_Ready(&g_timed_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
+bool add_backward(PyObject* torch) {
+  return PyType_Ready(&g_timed_type) == 0 && PyModule_AddFunctions(torch, g_functions) == 0;
 }
 
 }  // namespace sonde::native

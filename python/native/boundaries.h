@@ -1,50 +1,116 @@
-// Where epochs end and where their gradients are final, told to whoever takes snapshots there.
+// Where epochs end and where their gradients are final, told to the code that takes snapshots
+// there.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "engine/hook/training.h"
 #include "engine/record/lane.h"
 #include "python/native/python.h"
 #include "python/native/seen.h"
 
 namespace sonde::native {
 
-namespace detail {
-inline constexpr std::uint32_t kNoName = 0xFFFFFFFF;
-extern constinit bool g_snapshots_wanted;
-extern constinit bool g_epoch_ends_due;
-extern constinit std::uint32_t g_epoch_name;
-extern constinit std::uint32_t g_snapshot_round;
-void tell_epoch_ends() noexcept;
-}  // namespace detail
+// The end of an epoch, as it is told to Python.
+struct EpochEnd {
+  std::uint64_t sequence = 0;  // of its scope; 0: there is none
+  std::int64_t index = record::kNoIndex;
+  std::uint64_t stack = 0;                                   // see Boundaries::stack_token
+  std::vector<std::pair<const void*, std::uint64_t>> steps;  // of each optimizer
+};
 
-// Does anybody take snapshots?
-inline bool snapshots_wanted() noexcept { return detail::g_snapshots_wanted; }
-// Another number whenever that has changed.
-inline std::uint32_t snapshot_round() noexcept { return detail::g_snapshot_round; }
-// What an epoch's scope is called, while somebody wants to hear of its end.
-inline std::uint32_t epoch_name() noexcept { return detail::g_epoch_name; }
+// One per process. Needs the GIL, except where a method says otherwise.
+class Boundaries {
+ public:
+  static Boundaries& instance() noexcept { return *one_; }
 
-// A scope called epoch was closed, from Python. Tells it at once. Index: kNoIndex if it has none.
-void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept;
-// What engine/hook has taken note of, once it is out of the middle of things.
-inline void tell_epoch_ends() noexcept {
-  if (detail::g_epoch_ends_due) [[unlikely]]
-    detail::tell_epoch_ends();
-}
+  // -- looked at on every step --
 
-// What this optimizer is about to use, or has used, are gradients to be measured.
-void take_gradients(PyObject* optimizer) noexcept;
-// The host goes on while a device measures: about how long that takes it.
-void note_device_time(std::uint64_t ns) noexcept;
-// A turn of ci.batches.
-void turn_begins(record::ThreadState& thread, record::Lane& stack, std::int64_t index,
-                 bool last) noexcept;
+  // Are snapshots taken?
+  static bool snapshots_wanted() noexcept { return flags_.snapshots_wanted; }
+  // Another number whenever that has changed.
+  static std::uint32_t snapshot_round() noexcept { return flags_.snapshot_round; }
+  // What an epoch's scope is called, while its end is to be told; else the name of nothing.
+  static std::uint32_t epoch_name() noexcept { return flags_.epoch_name; }
+  // Tells what engine/hook has taken note of. To be called where nothing of ours is half done.
+  static void tell_epoch_ends() noexcept {
+    if (flags_.epoch_ends_due) [[unlikely]]
+      instance().tell_due();
+  }
 
-// The process is about to be ended by a signal: tells the end of the open epochs. Without the GIL;
-// waits for it, but not for long.
-void end_epochs_before_death() noexcept;
+  // -- the callbacks --
 
-bool add_boundaries(PyObject* module);
+  // See snapshots.watch in python/sonde/_core/snapshots.pyi. Both nullptr: none is called.
+  void watch(PyObject* on_epoch, PyObject* on_gradients) noexcept;
+
+  // -- what is told --
+
+  // A scope called epoch was closed, from Python. Told at once. Index: kNoIndex if it has none.
+  void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
+    if (sequence != 0 && (!none_told_ || models_known())) tell_closed(sequence, index);
+  }
+  // The innermost open epoch of this stack ends, although its scope stays open.
+  void end_innermost() noexcept;
+  // Every epoch that is open, on whatever thread.
+  void end_all() noexcept;
+  // The process is about to be ended by a signal: the same. Without the GIL; waits for it, but not
+  // for long.
+  void end_all_before_death() noexcept;
+
+  // What this optimizer is about to use, or has used, are gradients to be measured.
+  void take_gradients(PyObject* optimizer) noexcept;
+  // A device measures while the host goes on: about how long it will take.
+  void note_device_time(std::uint64_t ns) noexcept { device_ns_ += ns; }
+
+  // -- what is asked --
+
+  // On this stack; its sequence is 0 where none is open.
+  static EpochEnd innermost_epoch(const record::Lane& stack);
+  // For a thread or a task. Unlike the number of a thread it is never given to another.
+  static std::uint64_t stack_token(const record::Lane& stack) noexcept {
+    return stack.tenancy << 24 | (stack.number & 0xFFFFFF);
+  }
+
+ private:
+  static constexpr std::uint32_t kNoName = 0xFFFFFFFF;
+  // Together in one line of the cache, among the other data that plain steps look at.
+  struct Flags {
+    bool snapshots_wanted = false;
+    bool epoch_ends_due = false;
+    std::uint32_t snapshot_round = 0;
+    std::uint32_t epoch_name = kNoName;
+  };
+  static constinit Flags flags_;
+  static Boundaries* const one_;  // never destroyed: the drain thread may ask it at the end
+
+  static EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot);
+  static void note_end(const hook::Training& training, std::uint64_t sequence,
+                       std::int64_t index) noexcept;
+  static int tell_last(void*);
+  bool first_time(std::uint64_t sequence) noexcept;
+  void tell(const EpochEnd& epoch) noexcept;
+  void tell_closed(std::uint64_t sequence, std::int64_t index) noexcept;
+  void tell_due() noexcept;
+  bool await_last(int milliseconds) const;
+
+  PyObject* on_epoch_ = nullptr;
+  PyObject* on_gradients_ = nullptr;
+  std::vector<EpochEnd> due_;
+  // The epochs that were told last: one that a trainer has announced is not told again at its end.
+  std::array<std::uint64_t, 16> told_{};
+  std::size_t told_at_ = 0;
+  // Without any model there is nothing to take; that is told once, and then not asked any more.
+  bool none_told_ = false;
+  // For how long the device is likely to measure the gradients that are being taken.
+  std::uint64_t device_ns_ = 0;
+  // The last words before death: said once, by the main thread between two of its instructions, or
+  // else by whichever thread gets the GIL.
+  std::atomic<bool> last_begun_{false}, last_done_{false};
+};
 
 }  // namespace sonde::native

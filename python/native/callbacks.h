@@ -5,6 +5,15 @@
 
 namespace sonde::native {
 
+// From then on no callback may run.
+inline bool interpreter_is_ending() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 // Ctrl-C and what signal handlers of the program raise hit whatever Python code runs just then. If
 // that is ours the program hears of it all the same, as soon as it runs again.
 void pass_on() noexcept;

@@ -7,8 +7,8 @@
 
 #include "engine/snapshot/cuda.h"
 #include "engine/snapshot/cuda_compiler.h"
-#include "python/native/hooks.h"
 #include "python/native/module.h"
+#include "python/native/torch.h"
 
 namespace nb = nanobind;
 
@@ -42,9 +42,9 @@ void gpu_appeared(int device) noexcept {
   if (g_wanted) snapshot::prepare_cuda(device);
 }
 
-void add_cuda(nb::module_& module) {
-  module.def(
-      "want_cuda",
+void add_cuda(nb::module_& device) {
+  device.def(
+      "want_kernels",
       [](std::optional<std::vector<std::string>> nvrtc) {
         g_wanted = nvrtc.has_value();
         if (nvrtc) snapshot::set_nvrtc_paths(std::move(*nvrtc));
@@ -52,29 +52,15 @@ void add_cuda(nb::module_& module) {
       nb::arg("nvrtc").none(),
       "Compile the kernels once the program uses a GPU, with NVRTC from one of these paths, the "
       "likeliest first. None: do not.");
-  module.def(
-      "prepare_cuda",
-      [](int device) {
+  device.def(
+      "await_kernels",
+      [](int number) {
         const nb::gil_scoped_release release;
-        return snapshot::await_cuda(device) == snapshot::CudaState::kReady
+        return snapshot::await_cuda(number) == snapshot::CudaState::kReady
                    ? std::string()
-                   : snapshot::cuda_problem(device);
+                   : snapshot::cuda_problem(number);
       },
       nb::arg("device"), "Compile the kernels for this GPU and wait for it; what is wrong, or ''.");
-  module.def(
-      "compile_kernels",
-      [](int major, int minor) {
-        std::string image;
-        base::Status status;
-        {
-          const nb::gil_scoped_release release;
-          status = snapshot::compile_kernels(major, minor, image);
-        }
-        if (!status.ok()) throw nb::value_error(status.text().c_str());
-        return nb::bytes(image.data(), image.size());
-      },
-      nb::arg("major"), nb::arg("minor"),
-      "The kernels of the statistics, compiled for a compute capability.");
 }
 
 }  // namespace sonde::native

@@ -2,23 +2,24 @@
 #include "engine/probe/device_queue.h"
 
 #include "engine/base/clock.h"
-#include "python/native/hooks.h"
+#include "engine/probe/gpu_clock.h"
+#include "python/native/module.h"
 
 namespace sonde::native {
 
 namespace {
 
-PyObject* queue_watch(PyObject*, PyObject*) {
+PyObject* watch_queue(PyObject*, PyObject*) {
   probe::queue_watch();
   Py_RETURN_NONE;
 }
 
-PyObject* queue_unwatch(PyObject*, PyObject*) {
+PyObject* unwatch_queue(PyObject*, PyObject*) {
   probe::queue_unwatch();
   Py_RETURN_NONE;
 }
 
-PyObject* queue_submit(PyObject*, PyObject*) {
+PyObject* begin_work(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(probe::queue_submit());
 }
 
@@ -30,29 +31,35 @@ PyObject* tell(PyObject* piece, Tell tell) {
   Py_RETURN_NONE;
 }
 
-PyObject* queue_done(PyObject*, PyObject* piece) {
+PyObject* end_work(PyObject*, PyObject* piece) {
   const std::uint64_t now = base::monotonic_ns();
   return tell(piece, [now](std::uint64_t number) { probe::queue_done(number, now); });
 }
 
-PyObject* queue_abandon(PyObject*, PyObject* piece) { return tell(piece, probe::queue_abandon); }
+PyObject* abandon_work(PyObject*, PyObject* piece) { return tell(piece, probe::queue_abandon); }
+
+PyObject* cuda_events_made(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(probe::gpu_events_made());
+}
 
 PyMethodDef g_functions[] = {
-    {"queue_watch", queue_watch, METH_NOARGS,
-     "queue_watch()\n--\n\nFrom here on the work of a device is followed: scopes with gpu=True get "
+    {"watch_queue", watch_queue, METH_NOARGS,
+     "watch_queue()\n--\n\nFrom here on the work of a device is followed: scopes with gpu=True get "
      "their device time from that."},
-    {"queue_unwatch", queue_unwatch, METH_NOARGS, "queue_unwatch()\n--\n\nNo longer."},
-    {"queue_submit", queue_submit, METH_NOARGS,
-     "queue_submit()\n--\n\nA piece of work was handed to the device; its number."},
-    {"queue_done", queue_done, METH_O,
-     "queue_done(piece)\n--\n\nThe device has just finished it. On any thread."},
-    {"queue_abandon", queue_abandon, METH_O,
-     "queue_abandon(piece)\n--\n\nNobody will say when it, or one before it, was finished."},
+    {"unwatch_queue", unwatch_queue, METH_NOARGS, "unwatch_queue()\n--\n\nNo longer."},
+    {"begin_work", begin_work, METH_NOARGS,
+     "begin_work()\n--\n\nA piece of work was handed to the device; its number."},
+    {"end_work", end_work, METH_O,
+     "end_work(piece)\n--\n\nThe device has just finished it. On any thread."},
+    {"cuda_events_made", cuda_events_made, METH_NOARGS,
+     "cuda_events_made()\n--\n\nHow many CUDA events the pool has had to create."},
+    {"abandon_work", abandon_work, METH_O,
+     "abandon_work(piece)\n--\n\nIt will never be known when it, or one before it, was finished."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-bool add_device_queue(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_device_queue(PyObject* device) { return PyModule_AddFunctions(device, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -1,7 +1,11 @@
 #include "python/native/exceptions.h"
 
+#include "engine/base/json_members.h"
 #include "engine/base/json_writer.h"
+#include "engine/base/utf8.h"
 #include "engine/record/scope.h"
+#include "engine/record/stack.h"
+#include "python/native/module.h"
 #include "python/native/stack.h"
 
 namespace sonde::native {
@@ -35,8 +39,8 @@ bool is_plain(PyObject* value) {
          PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBytes_CheckExact(value);
 }
 
-// What torch's loader workers raise comes as a text with their traceback: its first line says who
-// it was, and behind the last frame stands what happened.
+// What a worker of torch's loader raises comes as a text with its traceback: the first line says
+// which worker it was, and what happened stands behind the last frame.
 std::string without_traceback(std::string_view text) {
   const std::size_t traceback = text.find("\nOriginal Traceback (most recent call last)");
   const std::size_t frame = text.rfind("\n  File \"");
@@ -54,7 +58,7 @@ std::string without_traceback(std::string_view text) {
 
 void append_text(std::string& out, PyObject* text) {
   const auto add = [&](std::string_view utf8) {
-    out += record::cut_utf8(without_traceback(utf8), kMaxMessageBytes);
+    out += base::cut_utf8(without_traceback(utf8), kMaxMessageBytes);
   };
   if (text == nullptr || !with_utf8(text, add)) PyErr_Clear();
 }
@@ -132,55 +136,47 @@ std::string full_message(PyObject* exception) {
 ExceptionText describe(PyObject* type, std::string_view message) {
   ExceptionText out;
   base::JsonWriter text;
-  text.string(record::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
+  text.string(base::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
   out.type = text.str();
   text.clear();
   for (std::size_t room = kMaxMessageBytes; text.empty() || text.size() > kMaxEncodedMessage;
        room -= room / 4) {
     text.clear();
-    text.string(record::cut_utf8(message, room));
+    text.string(base::cut_utf8(message, room));
   }
   out.message = text.str();
   return out;
 }
 
-// Of a thread that has recorded something. Asking must not make it one: a session that waits for
-// its first record would begin.
-record::ThreadState* recording_thread() noexcept {
-  record::ThreadState& state = record::detail::t_state;
-  return state.lane != nullptr && state.generation == record::generation() ? &state : nullptr;
-}
-
-// exception_passes(exception, since=0): the spans that are open here have it, or those of them
+// note_exception(exception, since=0): the spans that are open here have it, or those of them
 // that were opened since.
-PyObject* exception_passes(PyObject*, PyObject* args, PyObject* keywords) {
+PyObject* note_exception(PyObject*, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"exception", "since", nullptr};
   PyObject* exception = nullptr;
   unsigned long long since = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|K:exception_passes",
-                                   const_cast<char**>(names), &exception, &since))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|K:note_exception", const_cast<char**>(names),
+                                   &exception, &since))
     return nullptr;
   const std::string members = exception_text(exception).members();
-  record::ThreadState* thread = recording_thread();
+  record::ThreadState* thread = record::this_thread_if_it_records();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   if (stack != nullptr && !members.empty()) record::add_attrs(*stack, since, "exception", members);
   Py_RETURN_NONE;
 }
 
-// opened_next(): what exception_passes takes as `since`.
-PyObject* opened_next(PyObject*, PyObject*) {
-  const record::ThreadState* thread = recording_thread();
-  return PyLong_FromUnsignedLongLong(thread != nullptr ? thread->lane->next_sequence : 0);
+// next_sequence(): what note_exception takes as `since`.
+PyObject* next_sequence(PyObject*, PyObject*) {
+  const record::ThreadState* thread = record::this_thread_if_it_records();
+  return PyLong_FromUnsignedLongLong(thread != nullptr ? record::next_sequence(*thread) : 0);
 }
 
 PyMethodDef g_functions[] = {
-    {"exception_passes",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exception_passes)),
-     METH_VARARGS | METH_KEYWORDS,
-     "exception_passes(exception, since=0)\n--\n\n"
+    {"note_exception", as_method(note_exception), METH_VARARGS | METH_KEYWORDS,
+     "note_exception(exception, since=0)\n--\n\n"
      "The spans that are open here have it as attributes, or those of them opened since."},
-    {"opened_next", opened_next, METH_NOARGS,
-     "opened_next()\n--\n\nWhat exception_passes takes as `since`."},
+    {"next_sequence", next_sequence, METH_NOARGS,
+     "next_sequence()\n--\n\nThe number of the span that this thread opens next: what "
+     "note_exception takes as `since`."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -222,9 +218,9 @@ ExceptionText exception_text(PyObject* exception) noexcept {
 }
 
 bool names_exception(std::string_view members) noexcept {
-  return members.find("\"exception\":") != std::string_view::npos;
+  return static_cast<bool>(base::find_member(members, "exception"));
 }
 
-bool add_exceptions(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_exceptions(PyObject* scopes) { return PyModule_AddFunctions(scopes, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -27,6 +27,4 @@ ExceptionText exception_text(PyObject* exception) noexcept;
 // Have these attributes an exception already, by the program's own hand or from an earlier place?
 bool names_exception(std::string_view members) noexcept;
 
-bool add_exceptions(PyObject* module);
-
 }  // namespace sonde::native

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "python/native/callbacks.h"
+#include "python/native/module.h"
+#include "python/native/torch.h"
 
 namespace sonde::native {
 
@@ -18,20 +20,11 @@ struct Farewell {
 
 PyObject* g_on_gone = nullptr;
 PyObject* g_name = nullptr;  // of the attribute, interned
-PyObject* g_groups_name = nullptr;
-
-bool interpreter_ends() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
 
 // Before anything is cleared, also where the optimizer is part of a cycle.
 void farewell_finalize(PyObject* object) {
   const auto* self = reinterpret_cast<Farewell*>(object);
-  if (g_on_gone == nullptr || self->groups == nullptr || interpreter_ends()) return;
+  if (g_on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
   const KeepError keep;
   call(g_on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
 }
@@ -96,7 +89,8 @@ Ref dict_of(PyObject* optimizer) {
 // param_groups that the optimizer has now.
 PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   const Ref dict = dict_of(optimizer);
-  PyObject* groups = dict ? PyDict_GetItemWithError(dict.get(), g_groups_name) : nullptr;
+  PyObject* groups =
+      dict ? PyDict_GetItemWithError(dict.get(), torch_names().param_groups) : nullptr;
   if (groups == nullptr || g_on_gone == nullptr) return PyErr_Clear(), Py_NewRef(Py_False);
   if (Farewell* known = find(dict.get(), optimizer)) {
     Py_XDECREF(std::exchange(known->groups, Py_NewRef(groups)));
@@ -134,11 +128,10 @@ void drop_farewell(PyObject* optimizer) noexcept {
   if (PyDict_DelItem(dict.get(), g_name) != 0) PyErr_Clear();
 }
 
-bool add_farewell(PyObject* module) {
-  g_name = PyUnicode_InternFromString("_cirron_farewell");
-  g_groups_name = PyUnicode_InternFromString("param_groups");
-  return g_name != nullptr && g_groups_name != nullptr && PyType_Ready(&g_type) == 0 &&
-         PyModule_AddFunctions(module, g_functions) == 0;
+bool add_farewell(PyObject* snapshots) {
+  g_name = PyUnicode_InternFromString("_sonde_farewell");
+  return g_name != nullptr && PyType_Ready(&g_type) == 0 &&
+         PyModule_AddFunctions(snapshots, g_functions) == 0;
 }
 
 }  // namespace sonde::native

@@ -6,12 +6,10 @@
 
 namespace sonde::native {
 
-// Whom to tell that an optimizer with a farewell has died: on_gone(its id, its param_groups), in
-// the middle of anything, on any thread. nullptr: nobody.
+// When an optimizer with a farewell dies, on_gone(its id, its param_groups) is called, in the
+// middle of anything, on any thread. nullptr: nothing is called.
 void watch_farewells(PyObject* on_gone) noexcept;
 // Takes the farewell off again.
 void drop_farewell(PyObject* optimizer) noexcept;
-
-bool add_farewell(PyObject* module);
 
 }  // namespace sonde::native

@@ -2,14 +2,13 @@
 
 #include <cstddef>
 
+#include "python/native/torch.h"
+
 namespace sonde::native {
 
 namespace {
 
 using hook::Training;
-
-PyObject* g_grad_fn_name = nullptr;  // interned
-PyObject* g_register_name = nullptr;
 
 // Called by autograd.
 struct GraphWatch {
@@ -54,9 +53,10 @@ bool attach(PyObject* part, PyObject* callback, int& budget) {
     }
     return false;
   }
-  const Ref function(PyObject_GetAttr(part, g_grad_fn_name));
+  const Ref function(PyObject_GetAttr(part, torch_names().grad_fn));
   if (!function || function.get() == Py_None) return PyErr_Clear(), false;
-  const Ref handle(PyObject_CallMethodOneArg(function.get(), g_register_name, callback));
+  const Ref handle(
+      PyObject_CallMethodOneArg(function.get(), torch_names().register_prehook, callback));
   if (!handle) PyErr_Clear();
   return static_cast<bool>(handle);
 }
@@ -75,11 +75,6 @@ void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) n
   if (!attach(result, callback.get(), budget)) training.cannot_watch(sequence);
 }
 
-bool add_graph_watch() {
-  g_grad_fn_name = PyUnicode_InternFromString("grad_fn");
-  g_register_name = PyUnicode_InternFromString("register_prehook");
-  return g_grad_fn_name != nullptr && g_register_name != nullptr &&
-         PyType_Ready(&g_watch_type) == 0;
-}
+bool add_graph_watch() { return PyType_Ready(&g_watch_type) == 0; }
 
 }  // namespace sonde::native

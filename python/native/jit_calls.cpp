@@ -4,14 +4,14 @@
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
 // training step. If arrays that it got, and that have a counterpart of the same shape in its
 // result, are replaced between its calls by something that it did not return, then it returns
-// gradients, and the program updates elsewhere: it is a backward. Which of them it is, Python code
-// of ours is asked, at its first calls only.
+// gradients, and the program updates elsewhere: it is a backward. Python code of ours decides which
+// of them it is, at its first calls only.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/probe/device_queue.h"
-#include "python/native/hooks.h"
+#include "python/native/module.h"
 #include "python/native/newest_batch.h"
 #include "python/native/own_loops.h"
 #include "python/native/training_call.h"
@@ -174,8 +174,8 @@ PyObject* forget(PyObject*, PyObject* reference) {
 
 PyMethodDef g_forget = {"forget_jitted", forget, METH_O, nullptr};
 
-// watch_jitted(function): its calls are looked at from now on. False: it is not of that kind.
-PyObject* watch_jitted(PyObject*, PyObject* function) {
+// watch(function): its calls are looked at from now on. False: it is not of that kind.
+PyObject* watch(PyObject*, PyObject* function) {
   vectorcallfunc* place = place_of(function);
   if (!g_on || place == nullptr || (g_original != nullptr && *place != g_original))
     Py_RETURN_FALSE;  // ours already, or another kind of function
@@ -188,10 +188,10 @@ PyObject* watch_jitted(PyObject*, PyObject* function) {
   Py_RETURN_TRUE;
 }
 
-// begin_jitted(role, note)
-PyObject* begin_jitted(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin(role, note)
+PyObject* begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "begin_jitted(role, note)");
+    PyErr_SetString(PyExc_TypeError, "begin(role, note)");
     return nullptr;
   }
   Py_XDECREF(std::exchange(g_role, Py_NewRef(args[0])));
@@ -200,7 +200,7 @@ PyObject* begin_jitted(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyObject* unwatch_jitted(PyObject*, PyObject*) {
+PyObject* unwatch_all(PyObject*, PyObject*) {
   g_on = false;
   auto all = std::exchange(g_jitted, {});
   for (auto& [function, jitted] : all) {
@@ -213,29 +213,29 @@ PyObject* unwatch_jitted(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// jitted_differentiates(): something is differentiated here, inside of what is being called.
-PyObject* jitted_differentiates(PyObject*, PyObject*) {
+// note_differentiation(): something is differentiated here, inside of what is being called.
+PyObject* note_differentiation(PyObject*, PyObject*) {
   if (t_outermost != nullptr && role_of(t_outermost) == Role::kUnknown)
     set_role(t_outermost, Role::kDifferentiates);
   Py_RETURN_NONE;
 }
 
 PyMethodDef g_functions[] = {
-    {"begin_jitted", as_method(begin_jitted), METH_FASTCALL,
-     "begin_jitted(role, note)\n--\n\nwatch_jitted may be used. role(function, args): is it a "
+    {"begin", as_method(begin), METH_FASTCALL,
+     "begin(role, note)\n--\n\nwatch() may be used from now on. role(function, args): is it a "
      "\"step\", a \"backward\", or None yet? note(function, args, result): what it got and "
      "returned."},
-    {"watch_jitted", watch_jitted, METH_O,
-     "watch_jitted(function)\n--\n\nCalls of this compiled function may be training steps."},
-    {"unwatch_jitted", unwatch_jitted, METH_NOARGS,
-     "unwatch_jitted()\n--\n\nEverything watch_jitted did is undone."},
-    {"jitted_differentiates", jitted_differentiates, METH_NOARGS,
-     "jitted_differentiates()\n--\n\nThe compiled function that is being called differentiates."},
+    {"watch", watch, METH_O,
+     "watch(function)\n--\n\nCalls of this compiled function may be training steps."},
+    {"unwatch_all", unwatch_all, METH_NOARGS,
+     "unwatch_all()\n--\n\nEverything that begin() and watch() did is undone."},
+    {"note_differentiation", note_differentiation, METH_NOARGS,
+     "note_differentiation()\n--\n\nThe compiled function that is being called differentiates."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-bool add_jit_calls(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_jit_calls(PyObject* jax) { return PyModule_AddFunctions(jax, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -6,10 +6,15 @@
 #include <utility>
 
 #include "engine/probe/gpu_clock.h"
+#include "engine/record/stack.h"
 #include "python/native/exceptions.h"
-#include "python/native/frameworks.h"
+#include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
+#include "python/native/module.h"
+#include "python/native/modules.h"
 #include "python/native/newest_batch.h"
+#include "python/native/torch.h"
+#include "python/native/torch_use.h"
 #include "python/native/training_call.h"
 #include "python/native/weak_list.h"
 
@@ -32,7 +37,7 @@ struct LoaderIterator {
 LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
 
 bool is_cuda(PyObject* object) {
-  const Ref flag(PyObject_GetAttrString(object, "is_cuda"));
+  const Ref flag(PyObject_GetAttr(object, torch_names().is_cuda));
   if (!flag) PyErr_Clear();
   return flag.get() == Py_True;
 }
@@ -127,7 +132,7 @@ void end_pass(LoaderIterator* self) {
     note_exception(self);
   Training::end_pass(record::this_thread(),
                      std::unique_ptr<Pass>(std::exchange(self->pass, nullptr)));
-  tell_epoch_ends();
+  Boundaries::tell_epoch_ends();
 }
 
 int iterator_clear(PyObject* object) {
@@ -197,9 +202,9 @@ PyTypeObject g_iterator_type = [] {
   return type;
 }();
 
-// How many batches there are to come, as far as anybody wants to know. 0: not known.
+// How many batches there are to come, if snapshots are taken. 0: not known.
 std::uint64_t length_of(PyObject* length, PyObject* loader) {
-  if (!snapshots_wanted()) return 0;
+  if (!Boundaries::snapshots_wanted()) return 0;
   const Ref batches(PyObject_CallOneArg(length, loader));
   const long long known = batches ? PyLong_AsLongLong(batches.get()) : -1;
   if (known < 0) PyErr_Clear();
@@ -225,7 +230,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   self->base = base.release();
   self->loader = Py_NewRef(args[1]);
   self->weak_references = nullptr;
-  self->made_at = thread->lane->next_sequence;
+  self->made_at = record::next_sequence(*thread);
   self->pass = new Pass({*thread, *stack}, identity_of(args[1]), now);
   self->pass->set_length(length_of(args[2], args[1]));
   PyObject_GC_Track(self);
@@ -235,15 +240,15 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyMethodDef g_functions[] = {
     {"iterate_loader", as_method(iterate_loader), METH_FASTCALL,
      "iterate_loader(original, loader, length)\n--\n\n"
-     "What original(loader) returns, with its fetches on record. length(loader) is asked where "
-     "somebody wants to know how many there are."},
+     "What original(loader) returns, with its fetches on record. length(loader) is asked while "
+     "snapshots are taken."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-bool add_loader(PyObject* module) {
-  return PyType_Ready(&g_iterator_type) == 0 && PyModule_AddFunctions(module, g_functions) == 0;
+bool add_loader(PyObject* torch) {
+  return PyType_Ready(&g_iterator_type) == 0 && PyModule_AddFunctions(torch, g_functions) == 0;
 }
 
 }  // namespace sonde::native

@@ -4,8 +4,9 @@
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/hooks.h"
-#include "python/native/python.h"
+#include "python/native/module.h"
 #include "python/native/stack.h"
+#include "python/native/torch.h"
 
 namespace sonde::native {
 
@@ -16,7 +17,7 @@ struct Loop {
   PyObject* iterator;  // nullptr before the first turn and after the last
   record::ScopeHandle handle;
   std::int64_t next_index;
-  std::int64_t length;  // of the iterable, where it has one and somebody wants to know; else -1
+  std::int64_t length;  // of the iterable, where it has one and snapshots are taken; else -1
   std::uint32_t name;
   bool started;
   bool timed;  // a DataLoader: how long a fetch takes is worth knowing
@@ -32,16 +33,13 @@ void close_turn(Loop* self, std::string_view attrs = {}) noexcept {
   if (!self->handle) return;
   const record::ScopeHandle handle = self->handle;
   self->handle = {};
-  record::ThreadState& state = record::detail::t_state;
-  record::ThreadState* thread = state.lane != nullptr && state.generation == handle.generation
-                                    ? &state
-                                    : record::this_thread();
+  record::ThreadState* thread = record::closing_thread(handle.generation);
   if (thread == nullptr) return;
   record::close_scope(*thread, handle, {.replace_attrs = !attrs.empty(), .attrs = attrs},
                       base::monotonic_ns());
   stack_changed(*thread, *handle.stack);
-  if (self->name == g_epoch_name && snapshots_wanted())
-    epoch_closed(handle.sequence, self->next_index - 1);
+  if (self->name == g_epoch_name && Boundaries::snapshots_wanted())
+    Boundaries::instance().epoch_closed(handle.sequence, self->next_index - 1);
 }
 
 void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
@@ -58,18 +56,8 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
   start.aux = fetch_ns;
   self->handle = record::open_scope(*thread, *stack, start);
   stack_changed(*thread, *stack);
-  if (self->name == g_batch_name && snapshots_wanted())
-    turn_begins(*thread, *stack, index, self->next_index == self->length);
-}
-
-// Only a program that has imported torch can hold a DataLoader; nothing is imported to find out.
-bool is_data_loader(PyObject* iterable) {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.utils.data");
-  if (module == nullptr) return false;
-  const Ref type(PyObject_GetAttrString(module, "DataLoader"));
-  const int is = type ? PyObject_IsInstance(iterable, type.get()) : 0;
-  if (is < 0 || !type) PyErr_Clear();
-  return is > 0;
+  if (self->name == g_batch_name && Boundaries::snapshots_wanted())
+    hook::Training::of({*thread, *stack}).begin_turn(index, self->next_index == self->length);
 }
 
 // A loader's is asked for by its own hook.
@@ -82,7 +70,7 @@ std::int64_t length_of(PyObject* iterable) {
 bool begin(Loop* self) {
   self->started = true;
   self->timed = self->name == g_batch_name && is_data_loader(self->iterable);
-  if (self->name == g_batch_name && !self->timed && snapshots_wanted())
+  if (self->name == g_batch_name && !self->timed && Boundaries::snapshots_wanted())
     self->length = length_of(self->iterable);
   self->iterator = PyObject_GetIter(self->iterable);
   return self->iterator != nullptr;
@@ -203,14 +191,12 @@ PyTypeObject g_batches_type = make_type(
 
 }  // namespace
 
-bool add_loops(PyObject* module) {
+bool add_loops(PyObject* core) {
   g_epoch_name = record::intern("epoch");
   g_batch_name = record::intern("batch");
   if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
-  return PyModule_AddObjectRef(module, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) ==
-             0 &&
-         PyModule_AddObjectRef(module, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) ==
-             0;
+  return PyModule_AddObjectRef(core, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
+         PyModule_AddObjectRef(core, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;
 }
 
 }  // namespace sonde::native

@@ -1,8 +1,11 @@
 // mark(name, value, *, kind="point", **attrs)
 #include "engine/record/mark.h"
+#include "engine/base/face.h"
 
+#include "engine/base/utf8.h"
 #include "engine/hook/level.h"
 #include "python/native/attrs.h"
+#include "python/native/module.h"
 #include "python/native/names.h"
 #include "python/native/stack.h"
 
@@ -12,24 +15,21 @@ namespace {
 
 constexpr std::size_t kMaxStringBytes = 256;
 
-// At most 256 bytes, cut between two code points.
-std::string_view cut(std::string_view utf8) {
-  if (utf8.size() <= kMaxStringBytes) return utf8;
-  std::size_t end = kMaxStringBytes;
-  while (end > 0 && (static_cast<unsigned char>(utf8[end]) & 0xC0) == 0x80) --end;
-  return utf8.substr(0, end);
-}
+std::string_view cut(std::string_view utf8) { return base::cut_utf8(utf8, kMaxStringBytes); }
 
 thread_local bool t_full_warned = false;
 
 void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
-  warn_user(
-      "[cirron] mark buffer full: marks come faster than they are written, or nothing reads them "
-      "because "
-      "profile() was not called; the newest are "
-      "dropped and counted, see mark_drop_count in health() of a session");
+  const std::shared_ptr<const base::Face> face = base::face();
+  const auto advice = face->advice.find("marks-dropped");
+  const std::string text =
+      face->prefix() + "mark buffer full: " +
+      (advice != face->advice.end() ? advice->second
+                                    : "marks come faster than they are written, or no session is "
+                                      "open; the newest are dropped and counted");
+  warn_user(text.c_str());
 }
 
 bool set_int(record::MarkValue& mark, PyObject* value, Ref& digits) {
@@ -191,12 +191,13 @@ PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* key
   Py_RETURN_NONE;
 }
 
-// mark_level(level, name, value, summary): on the innermost open scope called `level`, whatever the
-// program has opened inside it.
-PyObject* mark_level(PyObject*, PyObject* args) {
+// mark_innermost(level, name, value, summary): on the innermost open scope called `level`, whatever
+// the program has opened inside it.
+PyObject* mark_innermost(PyObject*, PyObject* args) {
   PyObject *level = nullptr, *name = nullptr, *value = nullptr;
   int summary = 0;
-  if (!PyArg_ParseTuple(args, "UUOp:mark_level", &level, &name, &value, &summary)) return nullptr;
+  if (!PyArg_ParseTuple(args, "UUOp:mark_innermost", &level, &name, &value, &summary))
+    return nullptr;
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   if (stack == nullptr) Py_RETURN_FALSE;
@@ -220,10 +221,11 @@ PyObject* mark_level(PyObject*, PyObject* args) {
   Py_RETURN_TRUE;
 }
 
-PyMethodDef g_mark_level = {
-    "mark_level", mark_level, METH_VARARGS,
-    "mark_level(level, name, value, summary)\n--\n\nAttach a value to the innermost open scope of "
-    "that name; false if there is none."};
+PyMethodDef g_level_functions[] = {{"mark_innermost", mark_innermost, METH_VARARGS,
+                                    "mark_innermost(level, name, value, summary)\n--\n\nAttach a "
+                                    "value to the innermost open scope of "
+                                    "that name; false if there is none."},
+                                   {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(mark)),
                       METH_FASTCALL | METH_KEYWORDS,
@@ -232,12 +234,14 @@ PyMethodDef g_mark = {"mark", reinterpret_cast<PyCFunction>(reinterpret_cast<voi
 
 }  // namespace
 
-bool add_mark(PyObject* module) {
+bool add_mark(PyObject* core) {
   const Ref name(PyUnicode_FromString("sonde._core"));
   const Ref function(PyCFunction_NewEx(&g_mark, nullptr, name.get()));
-  const Ref level(PyCFunction_NewEx(&g_mark_level, nullptr, name.get()));
-  return function && level && PyModule_AddObjectRef(module, "mark", function.get()) == 0 &&
-         PyModule_AddObjectRef(module, "mark_level", level.get()) == 0;
+  return function && PyModule_AddObjectRef(core, "mark", function.get()) == 0;
+}
+
+bool add_level_marks(PyObject* scopes) {
+  return PyModule_AddFunctions(scopes, g_level_functions) == 0;
 }
 
 }  // namespace sonde::native

@@ -1,15 +1,50 @@
-// What is bound with nanobind: everything that is not called in a loop.
+// What each source file adds to the extension. Its functions are in groups, which are submodules of
+// _core; python/sonde/_core/ has their types, one stub file per group.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "python/native/python.h"
+
+namespace nanobind {
+class module_;
+}
 
 namespace sonde::native {
 
-void add_cuda(nanobind::module_& module);
-void add_blobs(nanobind::module_& module);
-void add_measuring(nanobind::module_& module);
-void add_session(nanobind::module_& module);
-void add_snapshots(nanobind::module_& module);
-void add_trace(nanobind::module_& module);
+// In the raw C API: what is called in a loop. False with an exception set.
+bool add_stacks();
+bool add_scope(PyObject* core);
+bool add_mark(PyObject* core);
+bool add_loops(PyObject* core);
+
+bool add_scope_functions(PyObject* scopes);
+bool add_level_functions(PyObject* scopes);
+bool add_level_marks(PyObject* scopes);
+bool add_exceptions(PyObject* scopes);
+
+bool add_torch_use(PyObject* torch);
+bool add_modules(PyObject* torch);
+bool add_symbolic(PyObject* torch);
+bool add_backward(PyObject* torch);
+bool add_optimizers(PyObject* torch);
+bool add_ownership(PyObject* torch);
+bool add_loader(PyObject* torch);
+
+bool add_training_loops(PyObject* loops);
+bool add_trainers(PyObject* loops);
+bool add_own_loops(PyObject* loops);
+
+bool add_jit_calls(PyObject* jax);
+
+bool add_device_queue(PyObject* device);
+
+bool add_boundaries(PyObject* snapshots);
+bool add_seen(PyObject* snapshots);
+bool add_farewell(PyObject* snapshots);
+
+// With nanobind: everything else. These throw.
+void add_session(nanobind::module_& session);
+void add_trace(nanobind::module_& trace);
+void add_cuda(nanobind::module_& device);
+void add_snapshots(nanobind::module_& snapshots);
 
 }  // namespace sonde::native

@@ -8,6 +8,7 @@
 #include "engine/record/names.h"
 #include "python/native/modules.h"
 #include "python/native/ownership.h"
+#include "python/native/torch.h"
 
 namespace sonde::native {
 
@@ -28,20 +29,11 @@ std::vector<WeakObject>& models() {
   return *all;
 }
 
-struct Names {
-  PyObject* parameters = PyUnicode_InternFromString("_parameters");
-  PyObject* modules = PyUnicode_InternFromString("_modules");
-};
-const Names& names() {
-  static const auto* all = new Names;
-  return *all;
-}
-
 // A module with parameters, its own or a submodule's. Something that only computes (a loss, an
 // activation) has none.
 bool has_parameters(PyObject* module, int& budget) {
   if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
-  const Ref own(PyObject_GetAttr(module, names().parameters));
+  const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   if (!own) return PyErr_Clear(), false;
   PyObject *key, *value;
   Py_ssize_t at = 0;
@@ -49,7 +41,7 @@ bool has_parameters(PyObject* module, int& budget) {
   while (PyDict_Next(own.get(), &at, &key, &value)) {
     if (value != Py_None) return true;
   }
-  const Ref children(PyObject_GetAttr(module, names().modules));
+  const Ref children(PyObject_GetAttr(module, torch_names()._modules));
   if (!children) return PyErr_Clear(), false;
   if (!PyDict_Check(children.get())) return true;
   at = 0;
@@ -62,7 +54,7 @@ bool has_parameters(PyObject* module, int& budget) {
 // Where `part` lies below `model`: "encoder.layer.3". "": nowhere.
 std::string path_of(PyObject* part, PyObject* model, int& budget) {
   if (--budget < 0) return {};
-  const Ref children(PyObject_GetAttr(model, names().modules));
+  const Ref children(PyObject_GetAttr(model, torch_names()._modules));
   if (!children) return PyErr_Clear(), std::string();
   if (!PyDict_Check(children.get())) return {};
   PyObject *key, *value;

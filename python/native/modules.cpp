@@ -1,5 +1,6 @@
 // Calls of modules: the outermost one is a forward.
 #include "python/native/modules.h"
+#include "engine/record/stack.h"
 
 #include <deque>
 #include <string>
@@ -8,14 +9,16 @@
 #include "engine/base/placement.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
-#include "python/native/frameworks.h"
+#include "python/native/gpu_watch.h"
 #include "python/native/graph_watch.h"
-#include "python/native/hooks.h"
+#include "python/native/module.h"
 #include "python/native/module_table.h"
 #include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
 #include "python/native/seen.h"
 #include "python/native/symbolic.h"
+#include "python/native/torch.h"
+#include "python/native/torch_use.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
@@ -24,8 +27,6 @@ namespace {
 
 using hook::Here;
 using hook::Training;
-
-SONDE_HOT_DATA PyObject* g_training_name = nullptr;  // "training", interned
 
 constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -55,23 +56,10 @@ void note_last_model(const record::Lane& stack, PyObject* module) {
     note_other_model(stack, module);
 }
 
-SONDE_HOT bool in_training_mode(PyObject* module) {
-  // Mostly a plain entry of the module's dict: faster than asking for an attribute.
-  PyObject** dict = _PyObject_GetDictPtr(module);
-  if (dict != nullptr && *dict != nullptr &&
-      _PyType_Lookup(Py_TYPE(module), g_training_name) == nullptr) [[likely]] {
-    const PyObject* flag = PyDict_GetItemWithError(*dict, g_training_name);
-    if (flag != nullptr) return flag != Py_False;
-  }
-  const Ref flag(PyObject_GetAttr(module, g_training_name));
-  if (!flag) PyErr_Clear();
-  return !flag || flag.get() != Py_False;
-}
-
 // Recomputation of checkpointed activations on one of autograd's own threads: part of the backward
 // that another thread is waiting for.
 bool is_recomputation(const record::Lane& stack) {
-  return stack.depth.load(std::memory_order_relaxed) == 0 && in_backward_thread();
+  return record::depth_of(stack) == 0 && in_backward_thread();
 }
 
 // What is checkpointed is computed again as far as is needed, and left by an exception of torch's
@@ -100,13 +88,14 @@ vectorcallfunc original_of(PyObject* function) {
 
 // For snapshots: what is trained is found among these.
 SONDE_COLD void note_now_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
-  known.snapshot_round = snapshot_round();
+  known.snapshot_round = Boundaries::snapshot_round();
   known.trains = trains;
-  if (snapshots_wanted()) note_model(module, trains);
+  if (Boundaries::snapshots_wanted()) note_model(module, trains);
 }
 
 void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
-  if (known.snapshot_round != snapshot_round() || (trains && !known.trains)) [[unlikely]]
+  if (known.snapshot_round != Boundaries::snapshot_round() || (trains && !known.trains))
+      [[unlikely]]
     note_now_for_snapshots(known, module, trains);
 }
 
@@ -142,7 +131,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   use_batch(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
   const record::ScopeHandle scope = training.begin_forward(here, forward);
   stack_changed(*thread, *stack);
-  tell_epoch_ends();
+  Boundaries::tell_epoch_ends();
   t_forward_depth = 1;
   PyObject* result = original(function, args, flagged, keys);
   t_forward_depth = 0;
@@ -189,7 +178,7 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
   for (const HookedFunction& hooked : g_hooked) {
-    // Unless somebody else has put his own there since: that one calls ours, which finds nothing to
+    // Unless another tool has put its own there since: that one calls ours, which finds nothing to
     // do.
     if (PyVectorcall_Function(hooked.function) == call_module)
       set_vectorcall(hooked.function, hooked.original);
@@ -213,8 +202,7 @@ PyObject* know_whole_model(PyObject*, PyObject* module) {
 PyMethodDef g_functions[] = {
     {"know_model", know_whole_model, METH_O,
      "know_model(module)\n--\n\nForwards of its parts have their names in it, although it may "
-     "never "
-     "be called itself."},
+     "never be called itself."},
     {"hook_module_call", hook_module_call, METH_O,
      "hook_module_call(function)\n--\n\nCalls of this function object are forwards from now on; "
      "false if they were before."},
@@ -235,10 +223,8 @@ bool last_model_evaluates(const record::Lane& stack) noexcept {
   return module && !in_training_mode(module.get());
 }
 
-bool add_modules(PyObject* module) {
-  g_training_name = PyUnicode_InternFromString("training");
-  return g_training_name != nullptr && add_graph_watch() &&
-         PyModule_AddFunctions(module, g_functions) == 0;
+bool add_modules(PyObject* torch) {
+  return add_graph_watch() && PyModule_AddFunctions(torch, g_functions) == 0;
 }
 
 }  // namespace sonde::native

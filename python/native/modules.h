@@ -1,4 +1,4 @@
-// The modules that the program calls: what is known of each, and the calls themselves.
+// The modules that the program calls.
 #pragma once
 
 #include <string_view>
@@ -16,8 +16,5 @@ bool last_model_evaluates(const record::Lane& stack) noexcept;
 
 // The name of a class without its module.
 std::string_view class_name(const PyTypeObject* type) noexcept;
-
-bool add_modules(PyObject* module);
-bool add_backward(PyObject* module);
 
 }  // namespace sonde::native

@@ -1,6 +1,6 @@
 // Several batches were fetched before any was used. Are they fetched ahead, so that the oldest is
 // used first, or were all but the newest skipped (a run that is resumed in the middle of an epoch)?
-// The counts are the same; but whoever skips hands the newest to his model.
+// The counts are the same; but a program that skips hands the newest to its model.
 #pragma once
 
 #include "engine/hook/training.h"

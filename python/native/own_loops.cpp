@@ -1,30 +1,22 @@
-// The program's own loops in frameworks other than torch: what their hooks, in Python, have seen of
-// a forward, a backward and an update goes to the training loop from here.
-#include <algorithm>
-#include <iterator>
+// The program's own loops in frameworks other than torch. Their hooks are in Python; what they have
+// seen of a forward, a backward or an update is handed to the training loop here.
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/base/json_writer.h"
-#include "engine/base/placement.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
-#include "engine/record/journal.h"
 #include "engine/record/names.h"
-#include "engine/session/engine.h"
+#include "engine/record/stack.h"
 #include "python/native/exceptions.h"
-#include "python/native/hooks.h"
+#include "python/native/module.h"
 #include "python/native/modules.h"
 #include "python/native/own_loops.h"
-#include "python/native/session.h"
-#include "python/native/symbolic.h"
 #include "python/native/training_call.h"
 
 namespace sonde::native {
-
-SONDE_HOT_DATA PyTypeObject* g_symbolic_type = nullptr;
 
 namespace {
 
@@ -71,13 +63,14 @@ std::uint32_t with_dispatch(std::uint32_t attrs) {
 // own may wait for the device.) An update that is a whole step is called so.
 void describe(const Training& training, Here here, bool dispatch, std::uint32_t renamed) {
   const hook::Names& name = hook::names();
-  const std::uint32_t depth = here.stack.depth.load(std::memory_order_relaxed);
+  const std::uint32_t depth = record::depth_of(here.stack);
   for (std::uint32_t slot = depth; slot-- > 0;) {
-    record::OpenScope& scope = here.stack.stack[slot];
+    const record::ScopeView scope = record::scope_at(here.stack, slot);
     const bool innermost = slot + 1 == depth;
-    if (innermost && renamed != 0 && scope.name == name.optimizer_step) scope.name = renamed;
-    if (dispatch && (innermost || training.opened(scope.sequence)))
-      scope.static_attrs = with_dispatch(scope.static_attrs);
+    if (innermost && renamed != 0 && scope.name() == name.optimizer_step)
+      record::rename_at(here.stack, slot, renamed);
+    if (dispatch && (innermost || training.opened(scope.sequence())))
+      record::set_static_attrs_at(here.stack, slot, with_dispatch(scope.static_attrs()));
   }
 }
 
@@ -171,65 +164,6 @@ PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// -- building a model --
-
-bool is_symbolic(PyObject* value) noexcept {
-  return value != nullptr && PyType_IsSubtype(Py_TYPE(value), g_symbolic_type) != 0;
-}
-
-bool holds_symbolic(PyObject* value) noexcept {
-  if (is_symbolic(value)) return true;
-  if (PyList_Check(value))
-    return PyList_GET_SIZE(value) > 0 && is_symbolic(PyList_GET_ITEM(value, 0));
-  if (PyTuple_Check(value))
-    return PyTuple_GET_SIZE(value) > 0 && is_symbolic(PyTuple_GET_ITEM(value, 0));
-  PyObject *key, *first;
-  Py_ssize_t at = 0;
-  return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is_symbolic(first);
-}
-
-PyObject* know_symbolic(PyObject*, PyObject* type) {
-  PyTypeObject* known = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
-  Py_XINCREF(known);
-  Py_XDECREF(std::exchange(g_symbolic_type, known));
-  Py_RETURN_NONE;
-}
-
-// -- is there any loop? --
-
-constexpr std::string_view kLevels[] = {"epoch", "step", "batch", "validation", "predict", "train"};
-
-// levels_open(): does any stack have a level open that a loop would have?
-PyObject* levels_open(PyObject*, PyObject*) {
-  record::Journal& journal = record::Journal::instance();
-  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
-    const record::Lane& lane = journal.lane(i);
-    if (lane.state.load(std::memory_order_acquire) == record::LaneState::kFree) continue;
-    const std::uint32_t depth =
-        std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
-    for (std::uint32_t slot = 0; slot < depth; ++slot) {
-      const record::OpenScope& scope = lane.stack[slot];
-      if ((scope.flags.load(std::memory_order_relaxed) & record::kSlotClosed) != 0) continue;
-      const std::string_view name = record::name_text(scope.name);
-      if (std::ranges::find(kLevels, name) != std::end(kLevels)) Py_RETURN_TRUE;
-    }
-  }
-  Py_RETURN_FALSE;
-}
-
-// levels_recorded(): is there one among the spans of the session, closed or open?
-PyObject* levels_recorded(PyObject*, PyObject*) {
-  settle_hooks();
-  session::Engine& engine = session::Engine::instance();
-  Py_BEGIN_ALLOW_THREADS engine.flush();
-  Py_END_ALLOW_THREADS model::Batch batch;
-  engine.read_trace(batch, session::MarksAs::kCount);
-  const bool found = std::ranges::any_of(batch.spans, [](const model::Span& span) {
-    return std::ranges::find(kLevels, span.name) != std::end(kLevels);
-  });
-  return PyBool_FromLong(found ? 1 : 0);
-}
-
 PyMethodDef g_functions[] = {
     {"pass_begins", as_method(pass_begins), METH_FASTCALL,
      "pass_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
@@ -243,26 +177,10 @@ PyMethodDef g_functions[] = {
      "backward inside."},
     {"update_ends", as_method(update_ends), METH_FASTCALL,
      "update_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
-    {"know_symbolic", know_symbolic, METH_O,
-     "know_symbolic(type)\n--\n\nModules called with such a value compute nothing: no forward. "
-     "None: there is no such type."},
-    {"levels_open", levels_open, METH_NOARGS,
-     "levels_open()\n--\n\nWhether an epoch, step, batch, validation, predict or train is open "
-     "anywhere."},
-    {"levels_recorded", levels_recorded, METH_NOARGS,
-     "levels_recorded()\n--\n\nThe same for the spans of the session, as far as they are held."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
-
-bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
-  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
-  for (Py_ssize_t i = 1; i < count; ++i) {
-    if (holds_symbolic(args[i])) return true;
-  }
-  return false;
-}
 
 std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept {
   return begin_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
@@ -273,6 +191,6 @@ void end_compiled(std::uint64_t number, bool completed) noexcept {
   end_update(number, completed, completed ? std::string() : exception_members());
 }
 
-bool add_own_loops(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_own_loops(PyObject* loops) { return PyModule_AddFunctions(loops, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "engine/base/placement.h"
-#include "python/native/boundaries.h"
+#include "python/native/module.h"
+#include "python/native/torch.h"
 
 namespace sonde::native {
 
@@ -24,49 +25,45 @@ std::unordered_set<const PyObject*> g_parameters;  // compared only
 SONDE_HOT_DATA std::uint32_t g_version = 1;
 bool g_some_module_owned = false;
 
-struct Names {
-  PyObject* groups = PyUnicode_InternFromString("param_groups");
-  PyObject* params = PyUnicode_InternFromString("params");
-  PyObject* parameters = PyUnicode_InternFromString("_parameters");
-  PyObject* modules = PyUnicode_InternFromString("_modules");
-  // Of Keras, whose optimizers have variables around the parameters.
+// Keras, whose optimizers have variables around the parameters.
+struct KerasNames {
   PyObject* variables = PyUnicode_InternFromString("_trainable_variables");
   PyObject* value = PyUnicode_InternFromString("_value");
 };
-const Names& names() {
-  static const auto* all = new Names;
+const KerasNames& keras_names() {
+  static const auto* all = new KerasNames;
   return *all;
 }
 
 // -1: it has none as we know them.
 Py_ssize_t group_count(PyObject* optimizer) {
-  Ref groups(PyObject_GetAttr(optimizer, names().groups));
+  Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
   if (!groups) {
     PyErr_Clear();
-    groups = Ref(PyObject_GetAttr(optimizer, names().variables));
+    groups = Ref(PyObject_GetAttr(optimizer, keras_names().variables));
   }
   if (!groups) return PyErr_Clear(), -1;
   return PyList_Check(groups.get()) ? PyList_GET_SIZE(groups.get()) : -1;
 }
 
 void add_variables(PyObject* optimizer) {
-  const Ref variables(PyObject_GetAttr(optimizer, names().variables));
+  const Ref variables(PyObject_GetAttr(optimizer, keras_names().variables));
   if (!variables) return PyErr_Clear();
   if (!PyList_Check(variables.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(variables.get()); ++i) {
-    const Ref value(PyObject_GetAttr(PyList_GET_ITEM(variables.get(), i), names().value));
+    const Ref value(PyObject_GetAttr(PyList_GET_ITEM(variables.get(), i), keras_names().value));
     if (!value) return PyErr_Clear();
     g_parameters.insert(value.get());
   }
 }
 
 void add_parameters(PyObject* optimizer) {
-  const Ref groups(PyObject_GetAttr(optimizer, names().groups));
+  const Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
   if (!groups) return PyErr_Clear(), add_variables(optimizer);
   if (!PyList_Check(groups.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.get()); ++i) {
     PyObject* group = PyList_GET_ITEM(groups.get(), i);
-    PyObject* params = PyDict_Check(group) ? PyDict_GetItem(group, names().params) : nullptr;
+    PyObject* params = PyDict_Check(group) ? PyDict_GetItem(group, torch_names().params) : nullptr;
     if (params == nullptr || !PyList_Check(params)) continue;
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(params); ++k)
       g_parameters.insert(PyList_GET_ITEM(params, k));
@@ -101,8 +98,8 @@ enum class Found : std::uint8_t { kYes, kNo, kUnclear };
 
 Found find_owned(PyObject* module, int& budget) {
   if (--budget < 0) return Found::kUnclear;  // a web of modules
-  const Ref own(PyObject_GetAttr(module, names().parameters));
-  const Ref children(own ? PyObject_GetAttr(module, names().modules) : nullptr);
+  const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
+  const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
   if (!children) return PyErr_Clear(), Found::kUnclear;
   // A scripted module keeps them elsewhere.
   if (!PyDict_Check(own.get()) || !PyDict_Check(children.get())) return Found::kUnclear;
@@ -191,6 +188,6 @@ hook::Owned ownership_of(PyObject* module) noexcept {
 
 std::uint32_t ownership_version() noexcept { return g_version; }
 
-bool add_ownership(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_ownership(PyObject* torch) { return PyModule_AddFunctions(torch, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -25,6 +25,4 @@ hook::Owned ownership_of(PyObject* module) noexcept;
 // Another number whenever answers may have changed.
 std::uint32_t ownership_version() noexcept;
 
-bool add_ownership(PyObject* module);
-
 }  // namespace sonde::native

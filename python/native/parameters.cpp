@@ -4,40 +4,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "python/native/torch.h"
+
 namespace sonde::native {
 
 namespace {
-
-struct Names {
-  PyObject* parameters = PyUnicode_InternFromString("_parameters");
-  PyObject* modules = PyUnicode_InternFromString("_modules");
-  PyObject* grad = PyUnicode_InternFromString("grad");
-};
-
-const Names& names() {
-  static const auto* all = new Names;
-  return *all;
-}
-
-// torch's two classes; nullptr before the program has imported it.
-struct Classes {
-  PyTypeObject *tensor = nullptr, *parameter = nullptr;
-};
-
-const Classes& classes() {
-  static Classes known;
-  if (known.parameter != nullptr) return known;
-  PyObject* torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
-  PyObject* nn = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn");
-  if (torch == nullptr || nn == nullptr) return known;
-  Ref tensor(PyObject_GetAttrString(torch, "Tensor"));
-  Ref parameter(PyObject_GetAttrString(nn, "Parameter"));
-  if (!tensor || !parameter || !PyType_Check(tensor.get()) || !PyType_Check(parameter.get()))
-    return PyErr_Clear(), known;
-  known = {reinterpret_cast<PyTypeObject*>(tensor.release()),
-           reinterpret_cast<PyTypeObject*>(parameter.release())};
-  return known;
-}
 
 class Walk {
  public:
@@ -46,8 +17,8 @@ class Walk {
   // In the order of named_parameters(). False: not a module as we know them, or an exception.
   bool visit(PyObject* module, const std::string& prefix, bool sharded = false) {
     if (!modules_.insert(module).second) return true;
-    const Ref own(PyObject_GetAttr(module, names().parameters));
-    const Ref children(own ? PyObject_GetAttr(module, names().modules) : nullptr);
+    const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
+    const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
     if (!children) return PyErr_Clear(), false;
     if (!PyDict_Check(own.get()) || !PyDict_Check(children.get())) return false;
     PyObject *key, *value;
@@ -128,7 +99,7 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
       if (found < 0) PyErr_Clear();
       if (found > 0) continue;
     }
-    Ref gradient(PyObject_GetAttr(parameter.tensor.get(), names().grad));
+    Ref gradient(PyObject_GetAttr(parameter.tensor.get(), torch_names().grad));
     if (!gradient) PyErr_Clear();
     if (!gradient || gradient.get() == Py_None) continue;
     parameter.tensor = std::move(gradient);
@@ -140,9 +111,8 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
 
 PyObject* living_modules() {
   Ref found(PyList_New(0));
-  PyObject* nn = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.nn");
-  const Ref module(nn != nullptr ? PyObject_GetAttrString(nn, "Module") : nullptr);
-  if (!module || !PyType_Check(module.get())) return PyErr_Clear(), found.release();
+  const Torch* known = torch();
+  if (known == nullptr) return found.release();
   const Ref gc(PyImport_ImportModule("gc"));
   const Ref objects(gc ? PyObject_CallMethod(gc.get(), "get_objects", nullptr) : nullptr);
   if (!found || !objects || !PyList_Check(objects.get())) return nullptr;
@@ -150,24 +120,10 @@ PyObject* living_modules() {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects.get()); ++i) {
     PyObject* object = PyList_GET_ITEM(objects.get(), i);
     const auto [type, is_new] = types.try_emplace(Py_TYPE(object), false);
-    if (is_new)
-      type->second =
-          PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(module.get())) != 0;
+    if (is_new) type->second = PyType_IsSubtype(Py_TYPE(object), known->module) != 0;
     if (type->second && PyList_Append(found.get(), object) != 0) return nullptr;
   }
   return found.release();
-}
-
-bool is_tensor(PyObject* object) {
-  const Classes& known = classes();
-  return known.tensor != nullptr && PyObject_TypeCheck(object, known.tensor);
-}
-
-bool is_subclass_of_tensor(PyObject* object) {
-  const Classes& known = classes();
-  const PyTypeObject* type = Py_TYPE(object);
-  return known.tensor != nullptr && type != known.tensor && type != known.parameter &&
-         PyObject_TypeCheck(object, known.tensor);
 }
 
 }  // namespace sonde::native

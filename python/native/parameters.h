@@ -20,17 +20,13 @@ struct Parameter {
 bool list_parameters(const std::string& prefix, PyObject* source, std::vector<Parameter>& out);
 
 // Puts the gradients in the place of their parameters. Only of those in `only` (nullptr: of all),
-// without those whose names are in the set `skip`; who has none is left out. Never raises.
+// without those whose names are in the set `skip`, and without those that have no gradient. Never
+// raises.
 void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const PyObject*>* only,
                     PyObject* skip);
 
 // Every torch module of the process, as a list; nullptr with an exception set. Runs no code of the
 // program's. Takes some milliseconds.
 PyObject* living_modules();
-
-// A tensor of torch, of whatever class.
-bool is_tensor(PyObject* object);
-// Of a class other than Tensor and Parameter: it may be anything.
-bool is_subclass_of_tensor(PyObject* object);
 
 }  // namespace sonde::native

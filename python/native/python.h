@@ -76,13 +76,18 @@ bool with_utf8(PyObject* text, Work work) {
   return true;
 }
 
+// An int, or None for a negative number. Empty with an exception set.
+inline Ref number_or_none(long long number) noexcept {
+  return Ref(number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
+}
+
+// For tables of methods whose functions take other arguments than PyCFunction does.
+template <typename Function>
+PyCFunction as_method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 // A warning that stays one: under -W error it must not turn into an exception in the user's loop.
 void warn_user(const char* text) noexcept;
-
-// Adds the raw C-API types and functions to the module; false with an exception set.
-bool add_scope(PyObject* module);
-bool add_mark(PyObject* module);
-bool add_loops(PyObject* module);
-bool add_stacks(PyObject* module);
 
 }  // namespace sonde::native

@@ -1,4 +1,4 @@
-// The scope object of Python: what its three source files share.
+// The scope object of Python: what its source files share.
 #pragma once
 
 #include "engine/record/scope.h"
@@ -12,23 +12,21 @@ struct OuterEntry {
   std::uint64_t parent;
   std::uint64_t start_ns;
   std::uint64_t thread_id;
-  std::uint32_t era;
   OuterEntry* next;
 };
 
 struct Scope {
-  PyObject_HEAD vectorcallfunc call;  // see Doorway
+  PyObject_HEAD vectorcallfunc call;  // see Doorway in scope_type.cpp
   PyObject* name;
-  PyObject* attrs;             // dict, or nullptr while nobody asked for it
+  PyObject* attrs;             // dict, or nullptr until it is asked for
   record::ScopeHandle handle;  // of the last span, also when it is closed; empty: none was recorded
   std::uint64_t parent;
   std::uint64_t start_ns;  // monotonic
-  std::uint64_t end_ns;    // 0: open, never entered, or closed by somebody else (see record/ends.h)
+  std::uint64_t end_ns;  // 0: open, never entered, or closed by something else (see record/ends.h)
   std::uint64_t thread_id;  // of the thread that entered it; means nothing before
   std::int64_t index;
   OuterEntry* outer;
   std::uint32_t name_id;
-  std::uint32_t era;   // session in which it was entered
   std::uint8_t flags;  // SpanFlags of every entry
   bool has_index;
   bool gpu;  // asked for
@@ -40,7 +38,14 @@ inline Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(objec
 extern PyTypeObject g_scope_type;
 extern PyGetSetDef g_scope_fields[];
 PyObject* scope_repr(PyObject* self);
-// Adds what hooks do with a scope to the module; false with an exception set.
-bool add_scope_functions(PyObject* module);
+
+// The scope itself; None: it cannot be recorded.
+PyObject* enter_scope(PyObject* scope);
+// `exception`: the one that leaves the block, or None. Returns None.
+PyObject* exit_scope(PyObject* scope, PyObject* exception);
+// How `with` calls a scope: without arguments it enters, with three it leaves (see Doorway).
+PyObject* call_scope(PyObject* scope, PyObject* const* args, std::size_t flagged, PyObject* keys);
+// Ends the span of an entered scope. `exception`: the one that leaves the block, or nullptr.
+void close_scope(Scope* scope, record::ClosedBy closed_by, PyObject* exception = nullptr) noexcept;
 
 }  // namespace sonde::native

@@ -2,9 +2,10 @@
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/mark.h"
+#include "engine/record/stack.h"
+#include "python/native/module.h"
 #include "python/native/names.h"
 #include "python/native/scope.h"
-#include "python/native/session.h"
 #include "python/native/stack.h"
 
 namespace sonde::native {
@@ -25,8 +26,8 @@ PyObject* claim_levels(PyObject*, PyObject* args) {
   return Py_NewRef(scope);
 }
 
-// drop_scope(scope): as if it had never been entered. False when something was recorded since.
-PyObject* drop_scope(PyObject*, PyObject* object) {
+// drop(scope): as if it had never been entered. False when something was recorded since.
+PyObject* drop(PyObject*, PyObject* object) {
   if (Py_TYPE(object) != &g_scope_type) {
     PyErr_SetString(PyExc_TypeError, "the argument must be a scope");
     return nullptr;
@@ -36,41 +37,39 @@ PyObject* drop_scope(PyObject*, PyObject* object) {
   if (thread == nullptr || !self->entered || !self->handle || self->outer != nullptr)
     Py_RETURN_FALSE;
   record::Lane* stack = self->handle.stack;
-  const std::uint64_t event =
-      self->gpu ? stack->stack[self->handle.slot].aux & 0xFFFFFFFFu : std::uint64_t{0};
-  if (thread->lane->next_sequence != self->handle.sequence + 1 ||
+  const std::uint32_t event = self->gpu ? record::view_of(self->handle).start_event() : 0;
+  if (record::next_sequence(*thread) != self->handle.sequence + 1 ||
       !record::cancel_scope(self->handle))
     Py_RETURN_FALSE;
-  const auto number = static_cast<std::uint32_t>(event);
-  probe::is_queue_mark(number) ? probe::queue_release(number) : probe::gpu_release(number);
+  probe::is_queue_mark(event) ? probe::queue_release(event) : probe::gpu_release(event);
   self->handle = {};
   self->entered = false;
   stack_changed(*thread, *stack);
   Py_RETURN_TRUE;
 }
 
-// mark_on(scope, name, value, summary=False): a float on this very span, also when it is closed.
-PyObject* mark_on(PyObject*, PyObject* args, PyObject* keywords) {
+// mark(scope, name, value, summary=False): a float on this very span, also when it is closed.
+PyObject* mark(PyObject*, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"scope", "name", "value", "summary", nullptr};
   PyObject *scope = nullptr, *name = nullptr;
   int summary = 0;
-  record::MarkValue mark;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!Ud|p:mark_on", const_cast<char**>(names),
-                                   &g_scope_type, &scope, &name, &mark.real, &summary))
+  record::MarkValue made;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!Ud|p:mark", const_cast<char**>(names),
+                                   &g_scope_type, &scope, &name, &made.real, &summary))
     return nullptr;
   const Scope* self = as_scope(scope);
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || !self->handle || self->era != current_era()) Py_RETURN_NONE;
-  mark.summary = summary != 0;
-  mark.span = self->handle.sequence;
-  mark.span_lists_it = self->handle.stack == stack && record::is_open(self->handle);
-  mark.name = name_id(name);
-  if (mark.name != 0) {
-    record::write_mark(*thread, *stack, mark);
+  if (stack == nullptr || !self->handle || record::is_past(self->handle.generation)) Py_RETURN_NONE;
+  made.summary = summary != 0;
+  made.span = self->handle.sequence;
+  made.span_lists_it = self->handle.stack == stack && record::is_open(self->handle);
+  made.name = name_id(name);
+  if (made.name != 0) {
+    record::write_mark(*thread, *stack, made);
   } else if (!with_utf8(name, [&](std::string_view utf8) {
-               mark.name_text = utf8;
-               record::write_mark(*thread, *stack, mark);
+               made.name_text = utf8;
+               record::write_mark(*thread, *stack, made);
              })) {
     PyErr_Clear();
   }
@@ -78,12 +77,11 @@ PyObject* mark_on(PyObject*, PyObject* args, PyObject* keywords) {
 }
 
 PyMethodDef g_functions[] = {
-    {"drop_scope", drop_scope, METH_O,
-     "drop_scope(scope)\n--\n\n"
+    {"drop", drop, METH_O,
+     "drop(scope)\n--\n\n"
      "As if it had never been entered; false when something was recorded in it since."},
-    {"mark_on", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(mark_on)),
-     METH_VARARGS | METH_KEYWORDS,
-     "mark_on(scope, name, value, summary=False)\n--\n\n"
+    {"mark", as_method(mark), METH_VARARGS | METH_KEYWORDS,
+     "mark(scope, name, value, summary=False)\n--\n\n"
      "Attach a float to this very scope, also when it is closed by now."},
     {"claim_levels", claim_levels, METH_VARARGS,
      "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
@@ -93,8 +91,8 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool add_scope_functions(PyObject* module) {
-  return PyModule_AddFunctions(module, g_functions) == 0;
+bool add_scope_functions(PyObject* scopes) {
+  return PyModule_AddFunctions(scopes, g_functions) == 0;
 }
 
 }  // namespace sonde::native

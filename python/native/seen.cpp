@@ -7,6 +7,7 @@
 #include "engine/hook/last_step.h"
 #include "python/native/callbacks.h"
 #include "python/native/farewell.h"
+#include "python/native/module.h"
 #include "python/native/parameters.h"
 #include "python/native/training_call.h"
 #include "python/native/weak_list.h"
@@ -146,6 +147,6 @@ void watch_seen(PyObject* on_trained, PyObject* on_gone) noexcept {
   g_optimizers.clear();
 }
 
-bool add_seen(PyObject* module) { return PyModule_AddFunctions(module, g_functions) == 0; }
+bool add_seen(PyObject* snapshots) { return PyModule_AddFunctions(snapshots, g_functions) == 0; }
 
 }  // namespace sonde::native

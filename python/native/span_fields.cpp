@@ -1,23 +1,33 @@
 // The fields of a span object. It may be kept, and asked long after its span has ended, on another
 // thread or in another process.
+#include <vector>
+
 #include "engine/record/ends.h"
+#include "engine/record/generation.h"
+#include "engine/session/engine.h"
+#include "python/native/hooks.h"
 #include "python/native/scope.h"
-#include "python/native/session.h"
 
 namespace sonde::native {
 
 namespace {
 
-PyObject* optional_id(std::uint32_t era, std::uint64_t sequence) {
+// Its ids and times are those of the session that it was opened in, also after the end of that
+// session, and in a child that was forked meanwhile.
+record::Provenance provenance_of(const Scope* self) {
+  return record::provenance(self->handle ? self->handle.generation : record::generation());
+}
+
+PyObject* optional_id(PyObject* self, std::uint64_t sequence) {
   if (sequence == 0) Py_RETURN_NONE;
   char text[32];
-  base::write_hex(base::make_id(era_key(era), sequence), text);
+  base::write_hex(base::make_id(provenance_of(as_scope(self)).key, sequence), text);
   return PyUnicode_FromStringAndSize(text, sizeof text);
 }
 
-PyObject* wall_time(std::uint32_t era, std::uint64_t monotonic) {
+PyObject* wall_time(const Scope* self, std::uint64_t monotonic) {
   if (monotonic == 0) Py_RETURN_NONE;
-  return PyLong_FromLongLong(base::to_wall_ns(era_anchor(era), monotonic));
+  return PyLong_FromLongLong(base::to_wall_ns(provenance_of(self).anchor, monotonic));
 }
 
 // An object may be asked long after somebody else closed its span.
@@ -26,19 +36,18 @@ bool is_closed(const Scope* self) {
 }
 
 PyObject* get_id(PyObject* self, void*) {
-  return optional_id(as_scope(self)->era, as_scope(self)->handle.sequence);
+  return optional_id(self, as_scope(self)->handle.sequence);
 }
 PyObject* get_parent(PyObject* self, void*) {
-  return optional_id(as_scope(self)->era, as_scope(self)->handle ? as_scope(self)->parent : 0);
+  return optional_id(self, as_scope(self)->handle ? as_scope(self)->parent : 0);
 }
 PyObject* get_name(PyObject* self, void*) { return Py_NewRef(as_scope(self)->name); }
 PyObject* get_start(PyObject* self, void*) {
-  return wall_time(as_scope(self)->era, as_scope(self)->handle ? as_scope(self)->start_ns : 0);
+  return wall_time(as_scope(self), as_scope(self)->handle ? as_scope(self)->start_ns : 0);
 }
 PyObject* get_end(PyObject* object, void*) {
   const Scope* self = as_scope(object);
-  return wall_time(self->era,
-                   self->entered ? record::noted_end(self->handle.sequence) : self->end_ns);
+  return wall_time(self, self->entered ? record::noted_end(self->handle.sequence) : self->end_ns);
 }
 PyObject* get_none(PyObject*, void*) { Py_RETURN_NONE; }
 
@@ -63,15 +72,28 @@ PyObject* get_thread(PyObject* self, void*) {
 }
 
 PyObject* get_pid(PyObject* self, void*) {
-  return PyLong_FromLong(era_pid(as_scope(self)->handle ? as_scope(self)->era : current_era()));
+  return PyLong_FromLong(provenance_of(as_scope(self)).pid);
 }
 PyObject* get_rank(PyObject* self, void*) {
-  return PyLong_FromLong(era_rank(as_scope(self)->handle ? as_scope(self)->era : current_era()));
+  return PyLong_FromLong(provenance_of(as_scope(self)).rank);
 }
 
 PyObject* get_marks(PyObject* self, void*) {
   const Scope* scope = as_scope(self);
-  return mark_ids_of(base::make_id(era_key(scope->era), scope->handle.sequence));
+  const base::Id span = base::make_id(provenance_of(scope).key, scope->handle.sequence);
+  session::Engine& engine = session::Engine::instance();
+  settle_hooks();
+  Py_BEGIN_ALLOW_THREADS engine.flush();
+  Py_END_ALLOW_THREADS std::vector<base::Id> ids;
+  engine.read_mark_ids(span, ids);
+  PyObject* list = PyList_New(static_cast<Py_ssize_t>(ids.size()));
+  for (std::size_t i = 0; list != nullptr && i < ids.size(); ++i) {
+    char text[32];
+    base::write_hex(ids[i], text);
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i),
+                    PyUnicode_FromStringAndSize(text, sizeof text));
+  }
+  return list;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "python/native/stack.h"
 
 #include "engine/record/scope.h"
+#include "python/native/module.h"
 
 namespace sonde::native {
 
@@ -12,13 +13,13 @@ namespace {
 struct StackToken {
   PyObject_HEAD struct SharedStack* stack;
   std::uint64_t innermost;
-  std::uint64_t session;  // in which that was so
+  record::Generation generation;  // in which that was so
 };
 
 struct SharedStack {
   record::Lane* lane;
-  PyObject* context;  // borrowed, compared only
-  std::uint32_t generation;
+  PyObject* context;              // borrowed, compared only
+  record::Generation generation;  // in which the lane was taken
   std::size_t tokens;
 };
 
@@ -49,7 +50,7 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   if (token == nullptr) return false;
   token->stack = stack;
   token->innermost = innermost;
-  token->session = record::detail::session_sequence();
+  token->generation = record::generation();
   ++stack->tokens;
   const Ref owned(reinterpret_cast<PyObject*>(token));
   const Ref reset(PyContextVar_Set(g_variable, owned.get()));
@@ -99,11 +100,11 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept {
     const Ref held(current);
     PyObject* context = current_thread_state()->context;
     const auto* token = reinterpret_cast<StackToken*>(current);
-    const bool usable = token != nullptr && token->stack->generation == thread.generation;
+    const bool usable = token != nullptr && !record::is_void(token->stack->generation);
     if (usable && token->stack->context == context) {
       lane = token->stack->lane;
     } else {
-      const bool known = usable && token->session == record::detail::session_sequence();
+      const bool known = usable && token->generation == thread.generation;
       lane = new_stack(known ? token->innermost : record::current_parent(*thread.lane), context);
     }
   }
@@ -128,7 +129,7 @@ void note_task_stack(record::Lane& stack) noexcept {
 
 }  // namespace detail
 
-bool add_stacks(PyObject*) {
+bool add_stacks() {
   if (PyType_Ready(&g_token_type) != 0) return false;
   g_variable = PyContextVar_New("sonde.stack", nullptr);
   return g_variable != nullptr;

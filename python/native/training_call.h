@@ -17,12 +17,7 @@ void with_training(Work work) noexcept {
   const hook::Here here{*thread, *stack};
   work(hook::Training::of(here), here);
   stack_changed(*thread, *stack);
-  tell_epoch_ends();
-}
-
-template <typename Function>
-PyCFunction as_method(Function function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+  Boundaries::tell_epoch_ends();
 }
 
 }  // namespace sonde::native

@@ -16,13 +16,14 @@ class WeakList {
   struct Entry {
     PyObject* reference = nullptr;
     std::uintptr_t number = 0;  // no other entry has ever had it
-    bool fresh = true;          // until whoever noted it sets it to false
+    bool fresh = true;          // until the caller of note() sets it to false
     bool trained = false;       // models: has run in training mode
     bool gradients = false;     // models: has had a gradient
   };
 
-  // The object's entry, made if it is new; nullptr: it cannot be referred to weakly. Who holds the
-  // entry may run no Python code. `gone`: called when it dies, with the reference; or nullptr.
+  // The object's entry, made if it is new; nullptr: it cannot be referred to weakly. The
+  // caller may run no Python code while it uses the entry. `gone`: called when it dies, with the
+  // reference; or nullptr.
   Entry* note(PyObject* object, PyObject* gone = nullptr) noexcept;
   std::size_t size() const noexcept { return entries_.size(); }
   Entry& operator[](std::size_t i) noexcept { return entries_[i]; }

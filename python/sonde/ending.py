@@ -48,7 +48,8 @@ def _hear_safely(hear: Callable[..., None], args: tuple[Any, ...]) -> None:
     try:
         hear(*args)
     except Exception as error:  # the traceback has to be printed all the same
-        log.warn("cirron.profiler", f"an uncaught exception is not in the trace: {error}")
+        log.swallowed("ending")
+        log.warn("profiler", f"an uncaught exception is not in the trace: {error}")
 
 
 def listen() -> None:
@@ -73,15 +74,15 @@ def _listen_to_threads() -> None:
 def _uncaught(kind: object, value: object, traceback: object) -> None:
     # The interpreter leaves it there before it calls the hook; who calls the hook by hand does not.
     if value is _last_exception() and isinstance(value, BaseException):
-        _core.exception_passes(value)
-        _core.annotate_exception(value)
+        _core.scopes.note_exception(value)
+        _core.session.annotate_exception(value)
 
 
 def _uncaught_in_thread(args: Any) -> None:
     value = args.exc_value
     if value is not None and not isinstance(value, SystemExit):
-        _core.exception_passes(value)
-        _core.annotate_exception(value)
+        _core.scopes.note_exception(value)
+        _core.session.annotate_exception(value)
 
 
 def _last_exception() -> BaseException | None:
@@ -97,9 +98,9 @@ def _last_exception() -> BaseException | None:
 
 def by_shutdown() -> None:
     """The program calls shutdown(), maybe while an exception is on its way."""
-    _core.annotate({"ended_by": "shutdown"})
+    _core.session.annotate({"ended_by": "shutdown"})
     if (error := sys.exc_info()[1]) is not None:
-        _core.annotate_exception(error)
+        _core.session.annotate_exception(error)
 
 
 def by_exit() -> bool:
@@ -107,9 +108,9 @@ def by_exit() -> bool:
     error = _last_exception()
     if error is not None:
         # Also where the program has put its own hook in the place of ours.
-        _core.exception_passes(error)
-        _core.annotate_exception(error)
-    _core.annotate({"ended_by": "exit" if error is None else "exception"})
+        _core.scopes.note_exception(error)
+        _core.session.annotate_exception(error)
+    _core.session.annotate({"ended_by": "exit" if error is None else "exception"})
     return True
 
 
@@ -117,13 +118,13 @@ def by_exit_of_child() -> bool:
     """A child of multiprocessing ends: what its function raised is on its way."""
     error = sys.exc_info()[1]
     if error is None:
-        _core.annotate({"ended_by": "return", "exit_code": 0})
+        _core.session.annotate({"ended_by": "return", "exit_code": 0})
     elif isinstance(error, SystemExit):
         _say_exit(error)
     else:
-        _core.exception_passes(error)
-        _core.annotate_exception(error)
-        _core.annotate({"ended_by": "exception", "exit_code": 1})
+        _core.scopes.note_exception(error)
+        _core.session.annotate_exception(error)
+        _core.session.annotate({"ended_by": "exception", "exit_code": 1})
     return False
 
 
@@ -132,5 +133,7 @@ def _say_exit(error: SystemExit) -> None:
     code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
     cause = error.__context__
     if code != 0 and cause is not None and not error.__suppress_context__:
-        _core.annotate_exception(cause)  # torch's workers catch what was raised, and exit
-    _core.annotate({"ended_by": "return" if code == 0 else "exit", "exit_code": code & 0xFF})
+        _core.session.annotate_exception(cause)  # torch's workers catch what was raised, and exit
+    _core.session.annotate(
+        {"ended_by": "return" if code == 0 else "exit", "exit_code": code & 0xFF}
+    )

@@ -1,21 +1,8 @@
-"""What the surroundings say about this process when profile() runs: ranks, platform."""
+"""What launchers say about this process when a session begins: its ranks."""
 
 from __future__ import annotations
 
 import os
-
-PLATFORM_VARIABLES = {
-    "run_id": "CIRRON_RUN_ID",
-    "pipeline_id": "CIRRON_PIPELINE_ID",
-    "deployment_id": "CIRRON_DEPLOYMENT_ID",
-    "workspace_id": "CIRRON_WORKSPACE_ID",
-}
-
-
-def platform_context() -> dict[str, str]:
-    """Ids the platform gave this run; what is not set is left out."""
-    values = {key: os.environ.get(name, "") for key, name in PLATFORM_VARIABLES.items()}
-    return {key: value for key, value in values.items() if value}
 
 
 class Ranks:

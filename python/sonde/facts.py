@@ -60,7 +60,7 @@ class _Facts:
         }
         if facts != self._told:
             self._told = facts
-            _core.annotate(facts)
+            _core.session.annotate(facts)
 
     def _device(self, ask: bool) -> tuple[str, int]:
         if self._gpus is None:
@@ -81,7 +81,7 @@ def start() -> None:
     global _current
     _current = _Facts()
     _current.tell(ask=False)
-    _core.on_torch_use(_torch_is_used)
+    _core.torch.on_first_use(_torch_is_used)
 
 
 def refresh() -> None:
@@ -95,14 +95,14 @@ def stop() -> None:
     global _current
     refresh()
     _current = None
-    _core.on_torch_use(None)
+    _core.torch.on_first_use(None)
 
 
 def forget() -> None:
     """In a forked child: they are the parent's."""
     global _current
     _current = None
-    _core.on_torch_use(None)
+    _core.torch.on_first_use(None)
 
 
 def use(framework: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sonde.settings import SNAPSHOT_MODES
+from sonde import face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeGuard
 
+SNAPSHOT_MODES = ("stats", "sampled", "full", "off")
 OUTPUTS = ("spool", "log", "stdout", "none")
 LINE_OUTPUTS = ("log", "stdout")
 LEVELS = ("epoch", "step", "all")
@@ -182,9 +183,9 @@ def _example(name: str) -> str:
 def _instead_of_flag(name: str, shown: str) -> str | None:
     also = f"; options of it are a table, config={_example(name)}" if TABLES.get(name) else ""
     if name in ARGUMENTS:
-        return f"write profile({name}={shown}){also}"
+        return face.current().argument(name, shown) + also
     if name in SETTINGS:
-        return f"write Cirron({name}={shown}).profile()"
+        return face.current().setting(name, shown)
     if name in TABLES:
         return f"that name is kept for the {name} hook, call your flag something else{also}"
     return None

@@ -1,6 +1,6 @@
-"""Where batches go that leave through Python: live lines and the platform's event stream.
+"""Where live lines go.
 
-The engine calls these on its drain thread; what they raise is logged once and goes no further.
+The drain thread of the engine calls these; what they raise is logged once and goes no further.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from sonde import terminal
+from sonde import face, terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     LineOutlet = Callable[[list[str]], None]
 
-EVENT_SCHEMA_VERSION = 1
-
 
 def log_lines(lines: list[str]) -> None:
-    """One INFO record per closed span on the logger ``cirron.trace``."""
+    """One INFO record per closed span on the face's logger ``<name>.trace``."""
     import logging
 
-    logger = logging.getLogger("cirron.trace")
+    logger = logging.getLogger(f"{face.current().name}.trace")
     if logger.isEnabledFor(logging.INFO):
 
         def log() -> None:
@@ -44,23 +42,6 @@ def print_lines(lines: list[str]) -> None:
 
 
 LINE_OUTLETS: dict[str, LineOutlet] = {"log": log_lines, "stdout": print_lines}
-
-
-def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], None]:
-    """Writes each batch as one line to ``stream``, which the platform's kernel reads."""
-    from sonde._core import encode_json
-
-    head = (
-        f'{{"__cirron_event__":"trace_batch","schema_version":{EVENT_SCHEMA_VERSION},'
-        f'"sdk_version":{encode_json(sdk_version)},"payload":'
-    )
-
-    def send(batch: str) -> None:
-        if stream is None:
-            raise OSError("this process has no standard output for the event stream")
-        write_whole(stream, f"{head}{batch}}}\n", "utf-8")
-
-    return send
 
 
 def write_whole(stream: TextIO, text: str, encoding: str) -> None:

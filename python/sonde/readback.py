@@ -78,18 +78,18 @@ def trace(format: str, name: str | None, last: int | None, summary: bool = False
     if summary:
         return trace_summary(format, name, last)
     if format == "tree":
-        text = TraceText(_core.trace_text(name, last).removesuffix("\n"))
+        text = TraceText(_core.trace.as_text(name, last).removesuffix("\n"))
         if in_notebook():
             return text
         print(text)
         return None
     if format == "dict":
-        return _core.trace_dict(name, last)
+        return _core.trace.as_dict(name, last)
     if format == "json":
-        return _core.trace_json(name, last)
+        return _core.trace.as_json(name, last)
     if format == "df":
         return data_frame(name, last)
-    return _core.trace_arrow(name, last)
+    return _core.trace.as_arrow(name, last)
 
 
 def trace_summary(format: str, name: str | None, last: int | None) -> Any:
@@ -97,7 +97,7 @@ def trace_summary(format: str, name: str | None, last: int | None) -> Any:
     from json import loads
 
     pandas = import_pandas() if format == "df" else None
-    summary = _core.trace_summary(name, last)
+    summary = _core.trace.summarize(name, last)
     if format == "tree":
         text = SummaryText(summary.text().removesuffix("\n"), summary.html())
         if in_notebook():
@@ -170,9 +170,9 @@ def data_frame(name: str | None, last: int | None) -> Any:
         else:
             # Nobody but the reader holds the spans: they go as soon as the columns are made.
             return frame_from_arrow(
-                arrow, arrow.RecordBatchReader.from_stream(_core.trace_arrow(name, last))
+                arrow, arrow.RecordBatchReader.from_stream(_core.trace.as_arrow(name, last))
             )
-    return pandas.DataFrame(_core.trace_columns(name, last))
+    return pandas.DataFrame(_core.trace.as_columns(name, last))
 
 
 def frame_from_arrow(arrow: Any, spans: Any) -> Any:

@@ -15,12 +15,12 @@ class Request:
     """Every value checked, nothing done yet. What ``given`` leaves open comes from ``settings``."""
 
     __slots__ = (
-        "api_key",
         "directory",
         "flags",
         "flush_interval",
         "frameworks",
         "sample_rate",
+        "settings",
         "sinks",
         "snapshots",
         "spool_max_bytes",
@@ -46,7 +46,7 @@ class Request:
         self.trace_max_spans = options.check_count(
             "trace_buffer_max_spans", DEFAULT_TRACE_SPANS if spans is None else spans, 1
         )
-        self.api_key = settings["api_key"]
+        self.settings = settings
 
     def output_dir(self) -> str | None:
         """Absolute, so that a later chdir changes nothing; None when nothing is to be on disk.

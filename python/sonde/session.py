@@ -9,13 +9,13 @@ from sonde import (
     _core,
     ending,
     environment,
+    face,
     facts,
     hooks,
     log,
     options,
     process,
     program,
-    settings_file,
     snapshots,
     unseen,
 )
@@ -29,12 +29,17 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
+    from sonde.face import Face
+
     Opening = tuple[Request, str | None, Callable[[str], None] | None]
 
 # Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
 _lock = RLock()
 _current: Profiler | None = None
 _inherited: list[Hook] = []  # of the parent's session, in a forked child: still in place
+
+# What a counter is where there was no session, by its type; a path is None.
+_NOTHING: dict[type, object] = {int: 0, dict: {}}
 
 
 class Profiler:
@@ -63,7 +68,7 @@ class Profiler:
         self._spool_dir: str | None = None
         self._hooks: list[Hook] = []
         self._opening: Opening | None = None
-        self._final: dict[str, int | str | None] | None = None
+        self._final: dict[str, Any] | None = None
 
     @property
     def enabled(self) -> bool:
@@ -101,7 +106,7 @@ class Profiler:
         """Writes what is recorded so far, to every sink and the transport, before it returns."""
         if self.enabled:
             _guarded(facts.refresh, "what the session says of itself may be out of date")
-            _guarded(_core.flush, "flush() failed")
+            _guarded(_core.session.flush, "flush() failed")
 
     def trace(
         self,
@@ -133,29 +138,32 @@ class Profiler:
                     _guarded(unseen.end, "the hint at the end is missing")
                     _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
                     _guarded(
-                        lambda: _core.stop(at_exit=say_how()),
+                        lambda: _core.session.stop(at_exit=say_how()),
                         "shutdown() could not write everything",
                     )
-                    self._final = _core.counters()
+                    self._final = _core.session.counters()
             finally:
                 _current = None
-                _core.set_recording(True)
+                _core.session.set_recording(True)
 
     def _start(self, request: Request) -> None:
         """Opens the engine's session; if that is not possible, training goes on without one."""
         try:
             self._open_session(request)
         except Exception as error:
-            log.warn("cirron.profiler", f"profiling is off for this run: {error}")
+            log.swallowed("session")
+            log.warn("profiler", f"profiling is off for this run: {error}")
             self._enabled = False
-            _core.set_recording(False)
+            _core.session.set_recording(False)
 
     def _open_session(self, request: Request) -> None:
-        self._platform = environment.platform_context()
+        self._platform = face.current().platform_context()
         output_dir = _output_dir(request)
         if output_dir is not None:
             self._spool_dir = f"{output_dir}/spool"
-        self._transport, on_batch = _choose_transport(self, request)
+        self._transport, on_batch = face.current().transport(
+            self._platform, request.settings, self._spool_dir
+        )
         frameworks = hooks.detect() if request.frameworks is None else request.frameworks
         self._opening = (request, output_dir, on_batch)
         self._open_engine(*self._opening)
@@ -172,21 +180,24 @@ class Profiler:
     ) -> None:
         ranks = environment.Ranks()
         member = program.Membership()
-        _core.start(
-            output_dir=output_dir,
-            spool=output_dir is not None,
-            flush_interval=request.flush_interval,
-            spool_max_bytes=request.spool_max_bytes,
-            trace_max_spans=request.trace_max_spans,
-            rank=ranks.rank,
-            local_rank=ranks.local_rank or 0,
-            world_size=1 if ranks.world_size is None else ranks.world_size,
-            on_demand=member.child,
-            attrs=_root_attributes(ranks, self._platform)
-            | member.attributes()
-            | {"snapshots": request.snapshots},
-            lines=_line_outlets(request.sinks),
-            on_batch=on_batch,
+        _core.session.start(
+            {
+                "output_dir": output_dir,
+                "spool": output_dir is not None,
+                "flush_interval": request.flush_interval,
+                "spool_max_bytes": request.spool_max_bytes,
+                "trace_max_spans": request.trace_max_spans,
+                "rank": ranks.rank,
+                "local_rank": ranks.local_rank or 0,
+                "world_size": 1 if ranks.world_size is None else ranks.world_size,
+                "on_demand": member.child,
+                "attrs": _root_attributes(ranks, self._platform)
+                | member.attributes()
+                | {"snapshots": request.snapshots},
+                "lines": _line_outlets(request.sinks),
+                "on_batch": on_batch,
+                "face": (face.current().name, dict(face.current().advice)),
+            }
         )
         snapshots.start(
             request.snapshots,
@@ -209,33 +220,39 @@ def profile(
     *,
     enabled: bool,
     given: Mapping[str, object],
+    speaker: Face,
 ) -> P:
     """Opens the session, or returns the handle of the one that is open.
 
     ``given`` are the arguments of the call; what is None there comes from ``settings``.
+    ``speaker`` is the face whose user called.
     """
     global _current
     with _lock:
         if _current is not None:
             log.warn(
-                "cirron.profiler",
-                "profile() called more than once: the first session goes on, these arguments "
-                "are ignored; call shutdown() first to start another",
+                "profiler",
+                speaker.advise(
+                    "started-twice",
+                    "a session is open and goes on: these arguments are ignored; end it first to "
+                    "start another",
+                ),
             )
             return _current  # type: ignore[return-value]  # another face's handle has the same members
+        face.use(speaker)
         if enabled:
             request = Request(settings, given)
             made = handle(owner, True, request.flags)
             for collision in options.find_collisions(request.flags):
-                log.warn("cirron.profiler", collision)
-            settings_file.say_unread()
+                log.warn("profiler", collision)
+            speaker.session_begins()
             hooks.uninstall(_inherited)
             _inherited.clear()
             made._start(request)
             process.at_exit(_process_ends, _child_ends)
         else:
             made = handle(owner, False, _flags_unchecked(given.get("config")))
-            _core.set_recording(False)
+            _core.session.set_recording(False)
         _current = made
         return made
 
@@ -279,13 +296,13 @@ def health() -> dict[str, Any]:
 
 def _health(profiler: Profiler | None) -> dict[str, Any]:
     live = profiler is not None and profiler.enabled
-    counters = _core.counters()
+    counters = _core.session.counters()
     if not live:
         final = None if profiler is None else profiler._final
         if final is not None:
             counters = dict(final)
         else:
-            counters = {k: 0 if isinstance(v, int) else None for k, v in counters.items()}
+            counters = {k: _NOTHING.get(type(v)) for k, v in counters.items()}
         counters["flush_mode"] = "stopped"
     known: dict[str, Any] = {
         "enabled": live,
@@ -299,6 +316,8 @@ def _health(profiler: Profiler | None) -> dict[str, Any]:
         "transport": profiler._transport if live and profiler else None,
         "installed_hooks": profiler.installed_hooks if live and profiler else [],
         "platform_context": profiler.platform_context if live and profiler else {},
+        "swallowed_error_count": counters.pop("swallowed_error_count", 0),
+        "swallowed_errors": dict(counters.pop("swallowed_errors", {})),
     }
     return known | counters
 
@@ -308,32 +327,12 @@ def _output_dir(request: Request) -> str | None:
         return request.output_dir()
     except (OSError, UnicodeError) as error:
         log.warn(
-            "cirron.flush",
+            "flush",
             f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
-            f"({error}); pass profile(path=...) with an absolute path",
+            f"({error}); "
+            + face.current().advise("no-directory", "choose another, by its absolute path"),
         )
         return None
-
-
-def _choose_transport(
-    profiler: Profiler, request: Request
-) -> tuple[str, Callable[[str], None] | None]:
-    """Name of the transport for health(), and what takes the batches, if anything does."""
-    import sys
-
-    if "run_id" in profiler._platform or "deployment_id" in profiler._platform:
-        import sonde
-        from sonde.outlets import event_stream
-
-        return "EventStreamTransport", event_stream(sys.stdout, sonde.__version__)
-    if request.api_key:
-        log.warn(
-            "cirron.ingest",
-            "an API key is set, but this version does not send over HTTP: batches stay in "
-            + (f"{profiler._spool_dir}" if profiler._spool_dir else "memory")
-            + "; unset CIRRON_API_KEY to silence this",
-        )
-    return "FileOnlyTransport", None
 
 
 def _line_outlets(
@@ -352,7 +351,7 @@ def _line_outlets(
 def _root_attributes(ranks: environment.Ranks, platform: dict[str, str]) -> dict[str, object]:
     """What is known of it from the start; the rest comes from ``facts`` and ``ending``."""
     attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
-    attrs.update((f"cirron.{key}", value) for key, value in platform.items())
+    attrs.update((f"{face.current().name}.{key}", value) for key, value in platform.items())
     return attrs
 
 
@@ -368,7 +367,8 @@ def _guarded(work: Callable[[], None], failure: str) -> None:
     try:
         work()
     except Exception as error:
-        log.warn("cirron.flush", f"{failure}: {error}")
+        log.swallowed("session")
+        log.warn("flush", f"{failure}: {error}")
 
 
 def _reset_in_child() -> None:
@@ -383,7 +383,7 @@ def _reset_in_child() -> None:
     unseen.forget()
     if _current is None or not _current._enabled:
         return
-    if _core.slept_at_fork():
+    if _core.session.slept_at_fork():
         _guarded(_current._reopen, "profiling is off in this process")
     else:
         _inherited[:] = _current._hooks
@@ -393,4 +393,4 @@ def _reset_in_child() -> None:
 
 
 process.at_fork_in_child(_reset_in_child)
-_core.set_log_handler(log.forward)
+_core.session.set_log_handler(log.forward)

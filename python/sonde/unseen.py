@@ -13,7 +13,7 @@ import sys
 from _thread import allocate_lock, start_new_thread
 from time import monotonic
 
-from sonde import _core, log
+from sonde import _core, face, log
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ class Lookout:
     def _look_now_and_then(self) -> None:
         pause = FIRST_LOOK_S
         while not self._stop.acquire(timeout=pause):
-            if _core.levels_open():
+            if _core.scopes.any_loop_open():
                 self._loop_found = True
                 return
             self._note_use()
@@ -98,12 +98,12 @@ class Lookout:
         if self._loop_found or monotonic() - self._began < SHORTEST_RUN_S:
             return None
         self._note_use()
-        if not self._used or _core.levels_recorded():
+        if not self._used or _core.scopes.any_loop_recorded():
             return None
         return (
             f"no epoch or step is on record: {' and '.join(self._used)} ran, in a loop that no "
-            f"hook sees{self._where()}. Write 'for epoch in ci.epochs(range(n)):' around the loop "
-            "over epochs and 'for batch in ci.batches(data):' around the loop over batches"
+            f"hook sees{self._where()}. "
+            + face.current().advise("unseen-loop", "Open a scope called 'epoch' around each epoch")
         )
 
     def _where(self) -> str:
@@ -149,7 +149,9 @@ def note() -> str | None:
         _lookout.noted = text is not None
         # Readers take it as it stands, without undoing escapes.
         plain = (text or "").replace("\\", "?").replace('"', "?")
-        _core.annotate({"sonde.hint": plain})  # empty: what was due before the loop began is not
+        _core.session.annotate(
+            {"sonde.hint": plain}
+        )  # empty: what was due before the loop began is not
     return text
 
 
@@ -164,7 +166,7 @@ def end() -> None:
     text = note()
     _lookout = None
     if text is not None:
-        log.warn("cirron.hooks", text)
+        log.warn("hooks", text)
 
 
 def _place_of(frame: FrameType | None) -> tuple[str, int] | None:

@@ -22,7 +22,7 @@
 #include "engine/record/journal.h"
 #include "engine/record/mark.h"
 #include "engine/record/scope.h"
-#include "engine/spool/journal.h"
+#include "engine/run/recovery.h"
 #include "engine/spool/reader.h"
 
 using namespace sonde;
@@ -144,12 +144,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     apply_patches(bytes, data, size);
   }
   write_file(place.journal, bytes);
-  spool::JournalReport report;
-  if (spool::inspect_journal(place.journal, report).ok()) {
+  journal::Report report;
+  if (run::inspect_journal(place.journal, report).ok()) {
     touch(report.records);
-    for (const spool::OpenScopeView& open : report.open) touch({.spans = {open.span}});
+    for (const journal::OpenScopeView& open : report.open) touch({.spans = {open.span}});
   }
-  const spool::Recovery recovery = spool::recover_directory(place.directory);
+  const run::Recovery recovery = run::recover_directory(place.directory);
   if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();
   ::unlink(place.journal.c_str());
   for (const std::string& file : recovery.files)

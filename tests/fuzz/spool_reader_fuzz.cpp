@@ -6,13 +6,13 @@
 #include <string_view>
 
 #include "engine/analysis/summary.h"
+#include "engine/codec/reader.h"
 #include "engine/model/tree.h"
-#include "engine/spool/reader.h"
 
 using namespace sonde;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static spool::Reader reader;
+  static codec::Reader reader;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   model::Batch batch;
   const bool accepted = reader.read_text(text, batch).ok();
@@ -24,11 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (tree.roots.size() + tree.children.size() != batch.spans.size()) std::abort();
 
   // Spans are passed over here, not walked, so damage inside them may count for more or for less.
-  const bool tensors = reader.read_text(text, batch, spool::Detail::kTensors).ok();
+  const bool tensors = reader.read_text(text, batch, codec::Detail::kTensors).ok();
   if (!tensors && !batch.empty()) std::abort();
   if (batch.tensors.size() != batch.snapshots.size()) std::abort();
   // The short way looks at less, so it may accept more, never less.
-  if (!reader.read_text(text, batch, spool::Detail::kTimings).ok()) {
+  if (!reader.read_text(text, batch, codec::Detail::kTimings).ok()) {
     if (accepted) std::abort();
     return 0;
   }

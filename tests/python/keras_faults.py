@@ -169,20 +169,25 @@ def hook_that_fails():
     handler.emit = lambda record: messages.append([record.name, record.levelname])
     logging.getLogger("cirron.hooks.tensorflow").addHandler(handler)
     results = {}
-    for name in ("mark_on", "level_open", "scope", "announced_begins"):
+    for group, name in (
+        (_core.scopes, "mark"),
+        (_core.scopes, "is_level_open"),
+        (_core, "scope"),
+        (_core.loops, "explicit_trainer_begins"),
+    ):
         ci.shutdown()
         ci.profile(output="none", flush_interval=3600)
         messages.clear()
-        original = getattr(_core, name)
+        original = getattr(group, name)
 
         def broken(*args):
             raise RuntimeError("deliberate")
 
-        setattr(_core, name, broken)
+        setattr(group, name, broken)
         try:
             epochs = [fit(batch_size=6, validation_data=(X, Y)).epoch for _ in range(2)]
         finally:
-            setattr(_core, name, original)
+            setattr(group, name, original)
         left_open = [span for span in spans("epoch") + spans("batch") if span["end_ns"] is None]
         results[name] = {
             "epochs": [len(each) for each in epochs],

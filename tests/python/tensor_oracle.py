@@ -23,6 +23,7 @@ def oracle(values):
         "nan_count": int(np.isnan(values).sum()),
         "inf_count": int(np.isinf(values).sum()),
         "zero_count": int((finite == 0).sum()),
+        "minus_inf_count": int(np.isneginf(values).sum()),
     }
     if finite.size == 0:
         nothing = dict.fromkeys(("mean", "std", "min", "max", "norm"), 0.0)

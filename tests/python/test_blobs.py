@@ -11,12 +11,15 @@ from pathlib import Path
 import cirron as ci
 import numpy as np
 import pytest
+from blob_writing import write_blob
 from child_process import RunningPython, run_python
-from sonde import _core
 
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
 from safetensors.torch import load_file  # noqa: E402
+
+# For programs of their own: what the tests of this folder share.
+SHARED = {"PYTHONPATH": str(Path(__file__).parent)}
 
 
 def records_in(spool_dir):
@@ -27,7 +30,7 @@ def records_in(spool_dir):
 def write(tensors, kind="weights"):
     """Through a session to its end; the file's path and the records."""
     ci.profile(flush_interval=3600)
-    span = _core.write_blob(list(tensors), list(tensors.values()), kind)
+    span = write_blob(list(tensors), list(tensors.values()), kind)
     ci.shutdown()
     records = [r for r in records_in(Path(".cirron/spool")) if r["span_id"] == span]
     return Path(f".cirron/snapshots/{span}/{kind}.safetensors").resolve(), records
@@ -93,7 +96,7 @@ def test_every_layout_comes_back_in_order():
 def test_a_copy_is_taken_at_the_call():
     ci.profile()
     weight = torch.zeros(50_000_000)
-    span = _core.write_blob(["w"], [weight], "weights")
+    span = write_blob(["w"], [weight], "weights")
     weight.fill_(1)
     ci.shutdown()
     assert load_file(f".cirron/snapshots/{span}/weights.safetensors")["w"].sum() == 0
@@ -102,7 +105,7 @@ def test_a_copy_is_taken_at_the_call():
 def test_names_that_repeat_are_all_kept():
     ci.profile()
     values = [torch.tensor([float(i)]) for i in range(3)]
-    span = _core.write_blob(["kernel", "kernel", "kernel#2"], values, "weights")
+    span = write_blob(["kernel", "kernel", "kernel#2"], values, "weights")
     ci.shutdown()
     read = load_file(f".cirron/snapshots/{span}/weights.safetensors")
     assert {name: value.item() for name, value in read.items()} == {
@@ -126,8 +129,8 @@ def test_an_unusable_directory_loses_the_blob_and_not_the_records(workdir, caplo
     (workdir / ".cirron").mkdir()
     (workdir / ".cirron/snapshots").write_text("in the way")
     ci.profile(flush_interval=3600)
-    _core.write_blob(["w"], [torch.ones(3)], "weights")
-    _core.write_blob(["w"], [torch.ones(3)], "weights")
+    write_blob(["w"], [torch.ones(3)], "weights")
+    write_blob(["w"], [torch.ones(3)], "weights")
     ci.shutdown()
     records = records_in(Path(".cirron/spool"))
     assert [(r["mode"], r["blob_uri"]) for r in records] == [("stats", None)] * 2
@@ -139,7 +142,7 @@ def test_an_unusable_directory_loses_the_blob_and_not_the_records(workdir, caplo
 def test_without_a_directory_it_is_said_once(caplog):
     handle = ci.profile(output="none")
     for _ in range(2):
-        _core.write_blob(["w"], [torch.ones(3)], "weights")
+        write_blob(["w"], [torch.ones(3)], "weights")
     ci.flush()
     assert handle.health()["snapshot_count"] == 2
     texts = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
@@ -156,8 +159,8 @@ def test_a_full_disk(tmp_path):
         pytest.skip(f"cannot mount a tmpfs here: {done.stderr!r}")
     try:
         handle = ci.profile(path=point / "out", flush_interval=3600)
-        _core.write_blob(["large"], [torch.ones(50_000_000)], "weights")
-        span = _core.write_blob(["small"], [torch.ones(10)], "weights")
+        write_blob(["large"], [torch.ones(50_000_000)], "weights")
+        span = write_blob(["small"], [torch.ones(10)], "weights")
         ci.shutdown()
         assert [r["mode"] for r in records_in(point / "out/spool")] in (
             ["stats", "full"],
@@ -172,12 +175,12 @@ def test_a_full_disk(tmp_path):
 
 KILLED = """
     import time, torch, cirron as ci
-    from sonde import _core
+    from blob_writing import write_blob
     ci.profile(path={path!r})
     weight = torch.ones(16_000_000)
     print("ready")
     for _ in range(8):
-        _core.write_blob(["w"], [weight], "weights")
+        write_blob(["w"], [weight], "weights")
     time.sleep(60)
 """
 
@@ -186,7 +189,7 @@ KILLED = """
 def test_a_killed_run_leaves_whole_files_only(tmp_path, number):
     for round_ in range(3):
         out = tmp_path / str(round_)
-        with RunningPython(KILLED.format(path=str(out))) as child:
+        with RunningPython(KILLED.format(path=str(out)), env=SHARED) as child:
             child.wait_for()
             while len(list(out.glob("snapshots/*/*"))) <= round_:
                 time.sleep(0.01)
@@ -206,9 +209,9 @@ def test_a_fork_leaves_the_writing_to_the_parent(tmp_path):
     run_python(
         """
         import os, sys, torch, cirron as ci
-        from sonde import _core
+        from blob_writing import write_blob
         ci.profile(path=sys.argv[1])
-        span = _core.write_blob(["w"], [torch.ones(20_000_000)], "weights")
+        span = write_blob(["w"], [torch.ones(20_000_000)], "weights")
         child = os.fork()
         if child == 0:
             ci.shutdown()
@@ -220,6 +223,7 @@ def test_a_fork_leaves_the_writing_to_the_parent(tmp_path):
         assert len(os.listdir(f"{sys.argv[1]}/snapshots")) == 1
         """,
         tmp_path,
+        env=SHARED,
     )
 
 
@@ -227,12 +231,13 @@ def test_the_end_of_the_program_writes_what_waits(tmp_path):
     run_python(
         """
         import sys, torch, cirron as ci
-        from sonde import _core
+        from blob_writing import write_blob
         ci.profile(path=sys.argv[1])
         for _ in range(3):
-            _core.write_blob(["w"], [torch.ones(5_000_000)], "weights")
+            write_blob(["w"], [torch.ones(5_000_000)], "weights")
         """,
         tmp_path,
+        env=SHARED,
     )
     assert len(list(tmp_path.glob("snapshots/*/weights.safetensors"))) == 3
     assert [r["mode"] for r in records_in(tmp_path / "spool")] == ["full"] * 3
@@ -242,18 +247,19 @@ def test_no_memory_for_a_copy_is_said_and_counted(tmp_path):
     done = run_python(
         """
         import resource, sys, torch, cirron as ci
-        from sonde import _core
+        from blob_writing import write_blob
         handle = ci.profile(path=sys.argv[1])
         weight = torch.ones(50_000_000)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000, limit[1]))
         for _ in range(2):
-            _core.write_blob(["w"], [weight], "weights")
+            write_blob(["w"], [weight], "weights")
         resource.setrlimit(resource.RLIMIT_AS, limit)
         assert handle.health()["blob_drop_count"] == 2, handle.health()
         """,
         tmp_path,
+        env=SHARED,
     )
     assert done.stderr.count("could not be copied") == 1, done.stderr
     assert [r["mode"] for r in records_in(tmp_path / "spool")] == ["stats"] * 2
@@ -264,21 +270,22 @@ def test_no_thread_for_the_file_leaves_signals_and_statistics(tmp_path):
     done = run_python(
         """
         import resource, signal, sys, torch, cirron as ci
-        from sonde import _core
+        from blob_writing import write_blob
         handle = ci.profile(path=sys.argv[1])
         weight = torch.ones(10)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         limit = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (used + 1_000_000, limit[1]))
-        _core.write_blob(["w"], [weight], "weights")
+        write_blob(["w"], [weight], "weights")
         resource.setrlimit(resource.RLIMIT_AS, limit)
         assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
         ci.flush()
         assert handle.health()["blob_drop_count"] == 1, handle.health()
-        _core.write_blob(["w"], [weight], "weights")
+        write_blob(["w"], [weight], "weights")
         ci.shutdown()
         """,
         tmp_path,
+        env=SHARED,
     )
     assert done.stderr.count("cannot start a thread") == 1, done.stderr
     modes = sorted(r["mode"] for r in records_in(tmp_path / "spool"))

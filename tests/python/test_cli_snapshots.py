@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from child_process import RunningPython, run_python
@@ -164,6 +165,29 @@ def test_values_that_are_not_finite_have_columns(tmp_path):
     (weight, *_) = table(tmp_path, "--weights")
     assert (weight["tensor"], weight["nan"], weight["mean"]) == ("0.weight", "4", "0")
     assert "inf" not in weight
+
+
+NONFINITE = Path(__file__).parents[1] / "data" / "nonfinite"
+
+
+@pytest.mark.parametrize("form", ["bare", "quoted", "named"])
+def test_every_form_of_a_number_that_is_not_finite_is_read(form):
+    """What Cirron SDK 0.2 wrote, what we wrote, and what Cirron SDK 0.3 writes."""
+    file = NONFINITE / f"{form}.json"
+    tree = sonde("trace", file).stdout
+    assert "{nan=nan, inf=inf, minus_inf=-inf}" in tree
+    (session,) = json.loads(sonde("trace", file, "--json").stdout)["roots"]
+    assert session["children"][0]["marks"] == [
+        {"name": name, "value": None, "kind": "point", "value_nonfinite": value}
+        for name, value in (("nan", "nan"), ("inf", "inf"), ("minus_inf", "-inf"))
+    ]
+    clean, dirty = csv.DictReader(io.StringIO(sonde("snapshots", file, "--csv").stdout))
+    assert (clean["mean"], clean["max"]) == ("1", "2")
+    if form == "bare":  # says no more
+        assert dirty["mean"] == "nan"
+    else:
+        assert (dirty["mean"], dirty["max"], dirty["nan_count"]) == ("1", "2", "2")
+        assert dirty["norm"] == clean["norm"]
 
 
 def test_no_statistics_has_a_dash_and_the_reason(tmp_path):

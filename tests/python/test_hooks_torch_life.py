@@ -176,6 +176,7 @@ def test_hook_that_fails_warns_and_steps_aside(caplog, monkeypatch):
     monkeypatch.undo()
     (record,) = [r for r in caplog.records if r.name == "cirron.hooks.torch"]
     assert "the torch hook is off" in record.message
+    assert ci.health()["swallowed_errors"] == {"hooks.torch": 1}
     Loop(1).epoch()
     assert sketch() == ""
     assert all(a is b or a == b for a, b in zip(before, hooked_objects(), strict=True))

@@ -201,7 +201,7 @@ def test_numpy_scalars(session, spool_dir):
         "bool": (np.bool_(True), "bool", True),
         "str": (np.str_("text"), "string", "text"),
         "zero_d": (np.array(1.5), "float", 1.5),
-        "nan": (np.float32("nan"), "float", "NaN"),
+        "nan": (np.float32("nan"), "float", None),
     }
     for name, (value, _, _) in values.items():
         ci.mark(name, value)
@@ -209,6 +209,7 @@ def test_numpy_scalars(session, spool_dir):
     for name, (_, kind, plain) in values.items():
         mark = spool.mark(name)
         assert (mark["value_type"], mark["value"]) == (kind, plain), name
+    assert spool.mark("nan")["value_nonfinite"] == "nan"
 
 
 def test_torch_scalars(session, spool_dir):
@@ -241,20 +242,17 @@ def test_arrays_and_tensors_of_more_than_one_value_are_refused(memory):
 
 
 @pytest.mark.parametrize(
-    ("value", "text", "shown"),
-    [
-        (float("nan"), "NaN", "nan"),
-        (float("inf"), "Infinity", "inf"),
-        (float("-inf"), "-Infinity", "-inf"),
-    ],
+    ("value", "name"),
+    [(float("nan"), "nan"), (float("inf"), "inf"), (float("-inf"), "-inf")],
 )
-def test_value_that_is_not_finite(session, spool_dir, capsys, value, text, shown):
+def test_value_that_is_not_finite(session, spool_dir, capsys, value, name):
     with ci.scope("x"):
         ci.mark("m", value)
     mark = flushed(spool_dir).mark("m")
-    assert (mark["value"], mark["value_type"]) == (text, "float")
+    assert (mark["value"], mark["value_type"]) == (None, "float")
+    assert list(mark)[-1] == "value_nonfinite"
+    assert mark["value_nonfinite"] == name
     ci.trace(name="x")
-    assert f"{{m={shown}}}" in capsys.readouterr().out
+    assert f"{{m={name}}}" in capsys.readouterr().out
     (found,) = ci.trace(format="dict", name="x")["roots"][0]["marks"]
-    assert isinstance(found["value"], float)
-    assert repr(found["value"]) == repr(value)
+    assert found == {"name": "m", "value": None, "kind": "point", "value_nonfinite": name}

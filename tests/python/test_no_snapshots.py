@@ -172,7 +172,7 @@ def test_before_the_first_epoch(tmp_path):
 
 
 def test_a_spool_of_the_reference():
-    assert "it was recorded by the Cirron SDK" in why(REFERENCE)
+    assert "another SDK recorded it, which captures only what it is told to watch" in why(REFERENCE)
 
 
 def test_several_runs_each_with_its_reason(tmp_path):

@@ -444,8 +444,12 @@ HEALTH_KEYS = [
     "transport",
     "installed_hooks",
     "platform_context",
+    "swallowed_error_count",
+    "swallowed_errors",
 ]
-IDLE = dict(zip(HEALTH_KEYS, [False, 0, 0, 0, None, 0, "stopped", 0, None, [], {}], strict=True))
+IDLE = dict(
+    zip(HEALTH_KEYS, [False, 0, 0, 0, None, 0, "stopped", 0, None, [], {}, 0, {}], strict=True)
+)
 
 
 def documented(health):
@@ -471,6 +475,8 @@ def test_health_of_a_session(session, spool_dir):
         "transport": "FileOnlyTransport",
         "installed_hooks": hooks.detect(),
         "platform_context": {},
+        "swallowed_error_count": 0,
+        "swallowed_errors": {},
     }
     assert session.health() == ci.health()
 

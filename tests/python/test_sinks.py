@@ -198,7 +198,7 @@ def test_failing_sink_hurts_nobody(spool_dir, monkeypatch, caplog, records):
         def write(self, text):
             raise OSError("terminal gone")
 
-    ci.profile(output=["spool", "stdout", "log"], flush_interval=3600)
+    handle = ci.profile(output=["spool", "stdout", "log"], flush_interval=3600)
     monkeypatch.setattr(sys, "stdout", Broken())
     for _ in range(3):
         one_epoch()
@@ -209,6 +209,10 @@ def test_failing_sink_hurts_nobody(spool_dir, monkeypatch, caplog, records):
     complaints = [r for r in caplog.records if "terminal gone" in r.getMessage()]
     assert len(complaints) == 1
     assert complaints[0].levelno == logging.WARNING
+    assert ci.health()["swallowed_errors"] == {"line sink": 3}
+    assert ci.health()["swallowed_error_count"] == 3
+    ci.shutdown()
+    assert handle.health()["swallowed_error_count"] == 3, "also after the end"
 
 
 def test_no_standard_output_at_all(monkeypatch, spool_dir):

@@ -238,9 +238,8 @@ def test_a_loop_inside_the_last_batch_costs_a_few_captures_only(spool_dir, monke
     from sonde import _core
 
     calls = []
-    monkeypatch.setattr(
-        _core, "capture", lambda *a, real=_core.capture: calls.append(a) or real(*a)
-    )
+    real = _core.snapshots.capture
+    monkeypatch.setattr(_core.snapshots, "capture", lambda *a: calls.append(a) or real(*a))
     loop = Loop(1)
     for _ in range(2):
         for x, y in loop.loader:

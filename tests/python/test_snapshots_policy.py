@@ -32,8 +32,8 @@ def load(uri):
 def test_off_does_nothing_at_all(spool_dir, monkeypatch):
     from sonde import _core
 
-    for name in ("capture", "submit", "watch_epochs"):
-        monkeypatch.setattr(_core, name, None)
+    for name in ("capture", "submit", "watch"):
+        monkeypatch.setattr(_core.snapshots, name, None)
     start(snapshots="off")
     loop = Loop(2)
     asked = []
@@ -43,7 +43,7 @@ def test_off_does_nothing_at_all(spool_dir, monkeypatch):
     assert weakref.getweakrefcount(loop.model) == before
     for _ in ci.epochs(range(2)):
         loop.epoch()
-    assert _core.seen_models() == []
+    assert _core.snapshots.seen_models() == []
     assert not asked
     monkeypatch.undo()
     assert records(spool_dir) == []

@@ -93,7 +93,7 @@ def test_taking_one_has_failed(spool_dir, caplog, monkeypatch):
     def fail(*args):
         raise OSError("no such luck")
 
-    monkeypatch.setattr(_core, "capture", fail)
+    monkeypatch.setattr(_core.snapshots, "capture", fail)
     Loop(2).epoch()
     assert snapshots.reason() == "taking one failed (OSError: no such luck)"
     assert records(spool_dir) == []

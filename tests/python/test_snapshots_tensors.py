@@ -8,7 +8,7 @@ from snapshot_records import records, same
 
 torch = pytest.importorskip("torch")
 
-from sonde import _core  # noqa: E402
+from sonde import _testing  # noqa: E402
 from sonde.snapshots import fallback  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -207,10 +207,11 @@ VALUES = {
 def test_the_same_numbers_as_from_the_kernels(name):
     tensor = VALUES[name]
     (numbers,) = fallback.measure([tensor])
-    (expected,) = _core.measure_tensors([tensor])
-    mean, std, low, high, norm, count, nan, inf, zero, counts = numbers
+    (expected,) = _testing.measure_tensors([tensor])
+    mean, std, low, high, norm, count, nan, inf, zero, minus_inf, counts = numbers
     assert (low, high) == (expected["min"], expected["max"])
-    assert (nan, inf, zero) == tuple(expected[f"{k}_count"] for k in ("nan", "inf", "zero"))
+    kinds = ("nan", "inf", "zero", "minus_inf")
+    assert (nan, inf, zero, minus_inf) == tuple(expected[f"{k}_count"] for k in kinds)
     assert counts == list(expected["counts"])
     assert count == sum(counts)
     if name != "huge":  # its sums do not fit into a float64 either way
@@ -227,7 +228,8 @@ def test_large_tensors_go_in_pieces(monkeypatch):
         0,
         0,
         0,
-        _core.measure_tensors([tensor])[0]["counts"],
+        0,
+        _testing.measure_tensors([tensor])[0]["counts"],
     )
 
 

@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from torch_loops import Loop, make_loader, make_model  # noqa: E402
 
 NAMES = ["0.weight", "0.bias", "2.weight", "2.bias"]
-FAREWELL = "_cirron_farewell"
+FAREWELL = "_sonde_farewell"
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 
 import cirron as ci
 import pytest
 import sonde
 from child_process import run_python
 from sonde import _core
+
+STUBS = Path(sonde.__file__).with_name("_core")
 
 EXPORTED = ["Cirron", "CirronDependencyError", "CirronError", "CirronSecretNotFound",
             "CirronYamlError", "Profiler", "batches", "config", "epochs", "flush", "get_default",
@@ -207,10 +210,15 @@ def test_docstrings_are_there():
 
 
 def test_stub_names_what_the_engine_has():
-    stub = resources.files("sonde").joinpath("_core.pyi").read_text()
-    declared = set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE))
-    present = {name for name in dir(_core) if not name.startswith("_")}
-    assert declared == present
+    stubs = {file.stem: file.read_text() for file in STUBS.glob("*.pyi")}
+    declared = {
+        group: set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE))
+        for group, stub in stubs.items()
+    }
+    declared["__init__"] |= stubs.keys() - {"__init__"}
+    for group, names in declared.items():
+        module = _core if group == "__init__" else getattr(_core, group)
+        assert names == {name for name in dir(module) if not name.startswith("_")}, group
 
 
 def test_face_types_check(tmp_path):

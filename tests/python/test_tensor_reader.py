@@ -7,26 +7,26 @@ import weakref
 import numpy as np
 import pytest
 from child_process import run_python
-from sonde import _core
+from sonde import _testing
 
 torch = pytest.importorskip("torch")
 
 
 def read(tensor):
-    found = _core.read_tensor(tensor)
+    found = _testing.read_tensor(tensor)
     return found["readable"], found["dtype"], found["shape"]
 
 
 def values(tensor):
     """Smallest, largest and number of values."""
-    (found,) = _core.measure_tensors([tensor])
+    (found,) = _testing.measure_tensors([tensor])
     return found["min"], found["max"], found["count"]
 
 
 def test_a_parameter():
     parameter = torch.nn.Parameter(torch.arange(12.0).reshape(3, 4))
     assert read(parameter) == ("yes", "float32", [3, 4])
-    assert _core.read_tensor(parameter)["device"] == (1, 0)
+    assert _testing.read_tensor(parameter)["device"] == (1, 0)
     assert values(parameter) == (0, 11, 12)
 
 
@@ -86,7 +86,7 @@ def test_torch_tensors_without_plain_memory():
     assert read(torch.eye(4).to_sparse_csr()) == ("sparse", "float32", [4, 4])
     quantised = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
     assert read(quantised) == ("quantised", "qint8", [3])
-    assert _core.measure_tensors([quantised, torch.ones(2)])[0] is None
+    assert _testing.measure_tensors([quantised, torch.ones(2)])[0] is None
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
@@ -136,7 +136,7 @@ def test_tensorflow_and_keras():
     run_python(
         """
         import keras, numpy, tensorflow as tf
-        from sonde import _core
+        from sonde import _testing
 
         for dtype in ("float32", "bfloat16", "float16", "int64"):
             for tensor in (
@@ -144,9 +144,9 @@ def test_tensorflow_and_keras():
                 tf.Variable([1, 2, 3], dtype=dtype),
                 keras.Variable(numpy.array([1, 2, 3]), dtype=dtype),
             ):
-                found = _core.read_tensor(tensor)
+                found = _testing.read_tensor(tensor)
                 assert (found["dtype"], found["shape"]) == (dtype, [3]), found
-                (found,) = _core.measure_tensors([tensor])
+                (found,) = _testing.measure_tensors([tensor])
                 assert (found["min"], found["max"], found["count"]) == (1, 3, 3), found
         """,
         env={"KERAS_BACKEND": "tensorflow"},
@@ -158,12 +158,12 @@ def test_keras_on_torch():
     run_python(
         """
         import keras, numpy
-        from sonde import _core
+        from sonde import _testing
 
         variable = keras.Variable(numpy.array([[1, 2, 3]]), dtype="bfloat16")
-        found = _core.read_tensor(variable)
+        found = _testing.read_tensor(variable)
         assert (found["readable"], found["dtype"], found["shape"]) == ("yes", "bfloat16", [1, 3])
-        assert _core.measure_tensors([variable])[0]["max"] == 3
+        assert _testing.measure_tensors([variable])[0]["max"] == 3
         """,
         env={"KERAS_BACKEND": "torch"},
     )
@@ -196,18 +196,18 @@ def test_no_exception_leaves_the_reader():
     broken = torch.ones(2).as_subclass(Broken)
     for thing in (None, 3, "text", [1.0], {}, object(), Hostile(), Hostile, float, broken):
         assert read(thing) == ("unknown", "unknown", [])
-    found = _core.read_tensor(Lying())
+    found = _testing.read_tensor(Lying())
     assert (found["readable"], found["device"]) == ("elsewhere", (2, 3))
-    assert _core.measure_tensors([None, Hostile(), torch.ones(2)])[:2] == [None, None]
+    assert _testing.measure_tensors([None, Hostile(), torch.ones(2)])[:2] == [None, None]
 
 
 def test_nothing_is_kept_after_measuring():
     tensor = torch.ones(3)
     seen = weakref.ref(tensor)
-    _core.measure_tensors([tensor, np.ones(3)])
+    _testing.measure_tensors([tensor, np.ones(3)])
     del tensor
     gc.collect()
     assert seen() is None
     growing = bytearray(8)
-    _core.measure_tensors([growing])
+    _testing.measure_tensors([growing])
     growing.extend(b"x")  # refused while a buffer is held

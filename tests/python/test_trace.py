@@ -168,11 +168,17 @@ def test_json_is_the_dict(memory):
     text = ci.trace(format="json")
     assert isinstance(text, str)
     tree = strict_json(text)
-    plain = json.loads(json.dumps(ci.trace(format="dict")).replace("NaN,", '"NaN",'))
+    plain = strict_json(json.dumps(ci.trace(format="dict")))
     assert tree["span_count"] == plain["span_count"]
     assert [node["id"] for node in nodes(tree)] == [node["id"] for node in nodes(plain)]
-    for node in nodes(tree):
+    for node, same in zip(nodes(tree), nodes(plain), strict=True):
         assert [key for key in node if key in NODE_KEYS] == NODE_KEYS
+        assert node["marks"] == same["marks"]
+    (odd,) = (node for node in nodes(tree) if node["name"] == "odd")
+    assert odd["attrs"]["nan"] == "NaN"
+    assert odd["marks"] == [
+        {"name": "nan", "value": None, "kind": "point", "value_nonfinite": "nan"}
+    ]
 
 
 # -- df --------------------------------------------------------------------------------------------
@@ -214,8 +220,7 @@ def test_df_has_start_attributes_and_marks(memory):
         assert row["start_ns"] == node["start_ns"]
         if node["name"] != "cirron.session":
             assert json.loads(row["attrs"]) == node["attrs"]
-        expected = json.loads(json.dumps(node["marks"]).replace("NaN", '"NaN"'))
-        assert json.loads(row["marks"]) == expected
+        assert strict_json(row["marks"]) == node["marks"]
     assert list(frame[frame["name"] == "augment"]["attrs"].unique()) == ['{"variant":"flip"}']
 
 

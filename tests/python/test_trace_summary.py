@@ -127,7 +127,7 @@ def test_page_is_escaped(memory):
     from sonde import _core
 
     train()
-    page = _core.trace_summary(None, None).html()
+    page = _core.trace.summarize(None, None).html()
     assert "a&lt;b&gt;&amp;c" in page
     assert "a<b>" not in page
     assert SummaryText("text", page)._repr_html_() == page

@@ -8,6 +8,8 @@ Python's has a proxy instead (``proxies``).
 
 from __future__ import annotations
 
+from sonde import face
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex, TypeVar
@@ -45,7 +47,7 @@ def wrap(estimator: T) -> T:
     if isinstance(estimator, Wrapped):
         return estimator
     if (problem := why_not(estimator)) is not None:
-        raise TypeError(f"ci.wrap() takes a scikit-learn estimator, {problem}")
+        raise TypeError(f"{_wrap()}() takes a scikit-learn estimator, {problem}")
     known = _known.get(id(estimator))
     wrapped: Any = known() if known is not None else None
     if wrapped is None:
@@ -59,12 +61,13 @@ def wrap(estimator: T) -> T:
 def why_not(candidate: object) -> str | None:
     """What keeps this from being wrapped, or None."""
     if isinstance(candidate, type):
-        return f"not a class: ci.wrap({candidate.__name__}(...))"
+        return f"not a class: {_wrap()}({candidate.__name__}(...))"
     kind = type(candidate)
     if not callable(getattr(candidate, "fit", None)):
         return f"not {kind.__name__}: it has no fit()"
+    start = face.current().advise("start", "the profiler")
     if HOOKED & {base.__module__.partition(".")[0] for base in kind.__mro__}:
-        return f"not {kind.__name__}: ci.profile() follows that by itself"
+        return f"not {kind.__name__}: {start} follows that by itself"
     return None
 
 
@@ -142,3 +145,7 @@ def attach(wrapped: Any, given: Any) -> None:
     type(wrapped)._sonde_kept.__set__(wrapped, given)
     type(wrapped)._sonde_attached(wrapped)
     _known[key] = ref(wrapped, forget)
+
+
+def _wrap() -> str:
+    return face.current().advise("wrap", "wrap")

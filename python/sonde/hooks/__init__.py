@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import facts, log
+from sonde import face, facts, log
 from sonde.hooks.patches import Patches
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
@@ -79,7 +79,8 @@ class Hook:
                 try:
                     end()
                 except Exception as error:
-                    log.warn(f"cirron.hooks.{self.name}", f"some spans stay open: {error}")
+                    log.swallowed(f"hooks.{self.name}")
+                    log.warn(f"hooks.{self.name}", f"some spans stay open: {error}")
         self._ends.clear()
         self.take_away()
 
@@ -89,7 +90,8 @@ class Hook:
             unwatch(module, callback)
         self._watched.clear()
         for problem in self._patches.undo():
-            log.warn(f"cirron.hooks.{self.name}", f"could not be taken away cleanly: {problem}")
+            log.swallowed(f"hooks.{self.name}")
+            log.warn(f"hooks.{self.name}", f"could not be taken away cleanly: {problem}")
 
     def _arm(self, module: str) -> None:
         def put_in_place() -> None:
@@ -112,10 +114,11 @@ class Hook:
             if self.name == "torch":
                 facts.watch_precision(sys.modules[module], self._patches)
         except Exception as error:
+            log.swallowed(f"hooks.{self.name}")
             self._patches.undo()
             self.problem = f"{type(error).__name__}: {error}"
             log.warn(
-                f"cirron.hooks.{self.name}",
+                f"hooks.{self.name}",
                 f"the {self.name} hook is off, this version of it is not understood "
                 f"({type(error).__name__}: {error}); scopes of your own still work",
             )
@@ -135,9 +138,10 @@ def install(names: Iterable[str], options: Mapping[str, object]) -> list[Hook]:
             wanted.append(name)
         else:
             log.warn(
-                "cirron.hooks",
+                "hooks",
                 f"no hook for framework {given!r}; known are {', '.join(sorted(KNOWN))} "
-                "(scikit-learn: wrap the estimator with ci.wrap)",
+                "(scikit-learn: wrap the estimator with "
+                f"{face.current().advise('wrap', 'wrap')})",
             )
     return [Hook(name, options) for name in KNOWN if name in wanted]
 
@@ -148,7 +152,8 @@ def uninstall(hooks: Iterable[Hook]) -> None:
         try:
             hook.take_away()
         except Exception as error:
-            log.warn(f"cirron.hooks.{hook.name}", f"could not be taken away cleanly: {error}")
+            log.swallowed(f"hooks.{hook.name}")
+            log.warn(f"hooks.{hook.name}", f"could not be taken away cleanly: {error}")
 
 
 def _is_installed(package: str) -> bool:

@@ -41,8 +41,8 @@ FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
-    _core.begin_jitted(state.role, state.note)
-    patches.on_undo(_core.unwatch_jitted)
+    _core.jax.begin(state.role, state.note)
+    patches.on_undo(_core.jax.unwatch_all)
     hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
     internals = jax._src.api
@@ -58,13 +58,13 @@ def _watched(original: Callable[..., Any], patches: Patches) -> Callable[..., An
         if not patches.active:
             return made
         if args or "fun" in kwargs:
-            _core.watch_jitted(made)
+            _core.jax.watch(made)
             return made
 
         def decorate(function: Any) -> Any:  # @jax.jit(static_argnums=...)
             compiled = made(function)
             if patches.active:
-                _core.watch_jitted(compiled)
+                _core.jax.watch(compiled)
             return compiled
 
         return decorate
@@ -75,7 +75,7 @@ def _watched(original: Callable[..., Any], patches: Patches) -> Callable[..., An
 def _told(original: Callable[..., Any], patches: Patches) -> Callable[..., Any]:
     def vjp(*args: Any, **kwargs: Any) -> Any:
         if patches.active:
-            _core.jitted_differentiates()
+            _core.jax.note_differentiation()
         return original(*args, **kwargs)
 
     return update_wrapper(vjp, original)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Method = Callable[..., Any]
 
-LOGGER = "cirron.hooks.lightning"
+LOGGER = "hooks.lightning"
 
 # Packages where the hook is in place. A callback may outlive its session and serve in the next.
 _installed: set[str] = set()
@@ -82,6 +82,7 @@ def _callbacks(package: str) -> list[Any]:
     try:
         return [make_callback(package)] if package in _installed else []
     except Exception as error:
+        log.swallowed("hooks.lightning")
         log.warn(LOGGER, f"this Trainer is not followed ({type(error).__name__}: {error})")
         return []
 
@@ -108,13 +109,13 @@ def _events_of(trainer: Any) -> _Events | None:
 def _in_span(original: Method) -> Method:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         events = _events_of(self.trainer)
-        since = _core.opened_next()
+        since = _core.scopes.next_sequence()
         scope = None if events is None else events.loop_begins(self.trainer)
         try:
             return original(self, *args, **kwargs)
         except BaseException as error:
             if events is not None:
-                _core.exception_passes(error, since)
+                _core.scopes.note_exception(error, since)
             raise
         finally:
             if events is not None and scope is not None:
@@ -146,6 +147,7 @@ def _guarded(method: Method) -> Method:
             return method(self, *args, **kwargs)
         except Exception as error:
             self.has_failed = True
+            log.swallowed("hooks.lightning")
             self.end()
             log.warn(
                 LOGGER,
@@ -186,9 +188,9 @@ class _Events:
         facts.use("lightning")
         _busy.add(self)
         self.leads = True
-        self.since = _core.opened_next()
-        _core.trainer_begins()
-        _core.know_model(module)  # its training_step may call its parts alone
+        self.since = _core.scopes.next_sequence()
+        _core.loops.trainer_begins()
+        _core.torch.know_model(module)  # its training_step may call its parts alone
         snapshots.lead(module)
 
     @_guarded
@@ -203,27 +205,27 @@ class _Events:
         if not self.in_step:
             self.in_step = True
             # The argument is not right for a training_step that takes the iterator.
-            _core.step_begins(trainer.fit_loop.batch_idx)
+            _core.loops.step_begins(trainer.fit_loop.batch_idx)
         if snapshots.wanted():
-            _core.batch_is_last(bool(trainer.is_last_batch))
+            _core.loops.set_last_batch(bool(trainer.is_last_batch))
 
     @_guarded
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
         self.is_taken = True
-        _core.closure_ends()
+        _core.loops.closure_ends()
 
     @_guarded
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         if self.is_taken:
             self.in_step = self.is_taken = False
-            _core.step_over()
+            _core.loops.step_over()
 
     @_guarded
     def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
         self.in_step = self.is_taken = False
-        _core.step_ends()
+        _core.loops.step_ends()
         if self.epoch is not None:
-            _core.epoch_over()
+            _core.loops.epoch_over()
 
     # How a fit ends is heard without a session too: it may have ended in between.
 
@@ -232,7 +234,7 @@ class _Events:
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
         if self.leads:
-            _core.exception_passes(exception, self.since)
+            _core.scopes.note_exception(exception, self.since)
         self.end()
         snapshots.release(module)
 
@@ -244,13 +246,13 @@ class _Events:
 
     def begin_epoch(self, trainer: Any) -> None:
         self.in_epoch = True
-        if not _core.level_open("epoch"):
+        if not _core.scopes.is_level_open("epoch"):
             self.epoch = _core.scope("epoch", trainer.current_epoch, gpu=True)
             self.epoch.__enter__()
 
     def end_epoch(self) -> None:
         if self.in_epoch:
-            _core.step_ends()
+            _core.loops.step_ends()
         if self.epoch is not None:
             self.epoch.__exit__(None, None, None)
         self.epoch = None
@@ -264,7 +266,7 @@ class _Events:
         _busy.discard(self)
         if self.leads:
             self.leads = False
-            _core.trainer_ends()
+            _core.loops.trainer_ends()
 
     @_guarded
     def loop_begins(self, trainer: Any) -> _core.scope | None:
@@ -272,16 +274,16 @@ class _Events:
         facts.use("lightning")
         _busy.add(self)
         if self.in_epoch and not self.in_step:
-            _core.step_ends()
+            _core.loops.step_ends()
         if trainer.sanity_checking:
             scope = _core.scope("validation", gpu=True, sanity=True)
         else:
             name = "test" if trainer.testing else "predict" if trainer.predicting else "validation"
             scope = _core.scope(name, gpu=True)
-        if scope.name == "validation" and _core.level_open("validation"):
+        if scope.name == "validation" and _core.scopes.is_level_open("validation"):
             return None
         self.loops.append(scope)
-        return _core.claim_levels(scope, True, True, True).__enter__()
+        return _core.scopes.claim_levels(scope, True, True, True).__enter__()
 
     def end_loop(self, scope: _core.scope) -> None:
         if scope in self.loops:

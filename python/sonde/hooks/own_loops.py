@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def end_own_loops() -> None:
     """Such a hook is taken away. Where torch is there, too, its own hook knows what goes on."""
     if "torch" not in sys.modules:
-        _core.finish_hooks()
+        _core.loops.finish_all()
 
 
 class TorchOptimizers:
@@ -71,10 +71,10 @@ class TorchOptimizers:
             if is_compiling() or not patches.active:
                 return original(optimizer, *args, **kwargs)
             # What it returns ends the span when it goes, with this frame if the step raises.
-            begun = _core.optimizer_begins(optimizer, (), {})
+            begun = _core.torch.optimizer_begins(optimizer, (), {})
             result = original(optimizer, *args, **kwargs)
             if begun is not None:
-                _core.optimizer_ends(optimizer, *begun)
+                _core.torch.optimizer_ends(optimizer, *begun)
             return result
 
         return update_wrapper(apply, original)
@@ -82,18 +82,18 @@ class TorchOptimizers:
 
 def hook_building(keras: ModuleType, patches: Patches) -> None:
     """A functional model is built by calling its layers; on torch these are modules."""
-    _core.know_symbolic(keras.KerasTensor)
-    patches.on_undo(lambda: _core.know_symbolic(None))
+    _core.torch.know_symbolic(keras.KerasTensor)
+    patches.on_undo(lambda: _core.torch.know_symbolic(None))
 
     def quiet(original: Callable[..., Any]) -> Callable[..., Any]:
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
             if not patches.active:
                 return original(*args, **kwargs)
-            _core.quiet_forwards(True)
+            _core.torch.quiet_forwards(True)
             try:
                 return original(*args, **kwargs)
             finally:
-                _core.quiet_forwards(False)
+                _core.torch.quiet_forwards(False)
 
         return update_wrapper(compute_output_spec, original)
 
@@ -162,7 +162,7 @@ class Tapes:
             here = self._local
             if here.tape is None and self._sees():
                 here.tape = tape
-                here.forward = _core.pass_begins("forward", self._only_dispatch, self._owned)
+                here.forward = _core.loops.pass_begins("forward", self._only_dispatch, self._owned)
             return original(tape)
 
         return update_wrapper(__enter__, original)
@@ -178,7 +178,7 @@ class Tapes:
         here = self._local
         if here.tape is tape:
             number, here.tape, here.forward = here.forward, None, 0
-            _core.pass_ends(number, error)
+            _core.loops.pass_ends(number, error)
 
     def _around_gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -186,13 +186,13 @@ class Tapes:
                 return original(tape, *args, **kwargs)
             self._end_forward(tape, None)  # asked inside of its own with statement
             self._is_used()
-            number = _core.pass_begins("backward", self._only_dispatch, self._owned)
+            number = _core.loops.pass_begins("backward", self._only_dispatch, self._owned)
             try:
                 result = original(tape, *args, **kwargs)
             except BaseException as error:
-                _core.pass_ends(number, error)
+                _core.loops.pass_ends(number, error)
                 raise
-            _core.pass_ends(number, None)
+            _core.loops.pass_ends(number, None)
             return result
 
         return update_wrapper(gradient, original)
@@ -206,13 +206,13 @@ class Tapes:
                 return original(optimizer, *args, **kwargs)
             self._owned = True
             self._is_used()
-            number = _core.update_begins(optimizer, False, self._only_dispatch)
+            number = _core.loops.update_begins(optimizer, False, self._only_dispatch)
             try:
                 result = original(optimizer, *args, **kwargs)
             except BaseException as error:
-                _core.update_ends(number, error)
+                _core.loops.update_ends(number, error)
                 raise
-            _core.update_ends(number, None)
+            _core.loops.update_ends(number, None)
             return result
 
         return update_wrapper(apply, original)
@@ -228,7 +228,7 @@ class Tapes:
         if not self.in_trainer():
             self._is_used()
             here = self._local
-            here.update = _core.update_begins(here.function, True, self._only_dispatch)
+            here.update = _core.loops.update_begins(here.function, True, self._only_dispatch)
 
     def _around_function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         here = self._local
@@ -249,7 +249,7 @@ class Tapes:
                 here.function = None
                 number, here.update = here.update, 0
                 if number:
-                    _core.update_ends(number, raised)
+                    _core.loops.update_ends(number, raised)
                 raised = None  # no cycle with the frame that it holds
 
         return update_wrapper(__call__, original)

@@ -31,7 +31,7 @@ from numbers import Real
 from threading import local
 from weakref import ref
 
-from sonde import _core, facts, log, snapshots
+from sonde import _core, face, facts, log, snapshots
 from sonde.hooks.own_loops import Tapes, TorchOptimizers, end_own_loops, hook_building
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ def _install_trainer(keras: ModuleType, patches: Patches, hook: Hook) -> None:
         hook_building(keras, patches)
         state.optimizers.watch()
         patches.on_undo(state.optimizers.restore)
-    hook.expose(CirronKerasCallback=state.callback_class)
+    hook.expose(**{state.callback_class.__name__: state.callback_class})
     hook.on_uninstall(state.end_runs)
 
 
@@ -141,12 +141,13 @@ class _State:
         try:
             return action(*args)
         except Exception as error:
+            log.swallowed("hooks.tensorflow")
             if not self._failed:
                 self._failed = True
                 if _tapes is not None:
                     _tapes.aside = True
                 log.warn(
-                    "cirron.hooks.tensorflow",
+                    "hooks.tensorflow",
                     f"the Keras hook failed and steps aside ({type(error).__name__}: {error}); "
                     "training goes on without its spans",
                 )
@@ -160,12 +161,12 @@ class _State:
                 if not self.active:
                     return original(model, *args, **kwargs)
                 run = kind(self)
-                since = _core.opened_next()
+                since = _core.scopes.next_sequence()
                 self.safely(run.begin, model, kwargs.get("callbacks"))
                 try:
                     return original(model, *args, **kwargs)
                 except BaseException as error:
-                    _core.exception_passes(error, since)
+                    _core.scopes.note_exception(error, since)
                     raise
                 finally:
                     self.end_run(run)
@@ -234,13 +235,13 @@ class _Run:
         for framework in self.state.frameworks:
             facts.use(framework)
         self.state.runs().append(self)
-        _core.announced_begins()
+        _core.loops.explicit_trainer_begins()
 
     def end(self) -> None:
         runs = self.state.runs()
         if self in runs:
             runs.remove(self)
-            _core.announced_ends()
+            _core.loops.explicit_trainer_ends()
         for callback in self.ours:
             if callback in self.callbacks.callbacks:
                 self.callbacks.callbacks.remove(callback)
@@ -279,7 +280,7 @@ class _Evaluate(_Run):
             # The validation of a fit, whose CallbackList it shares: its metrics are the epoch's.
             around.finish_batches()
             self.callbacks = callbacks
-        named = _core.level_open("validation")
+        named = _core.scopes.is_level_open("validation")
         super().begin(model, callbacks)
         if not named:
             fit = around if type(around) is _Fit else None
@@ -313,15 +314,15 @@ class _Fit(_Run):
     def begin(self, model: Any, callbacks: object) -> None:
         # Whoever has such a scope open around the fit owns that level.
         if self.state.innermost() is None:
-            _core.step_over()  # of a loop before, if one is left open
-        self.owns_epochs = not _core.level_open("epoch")
-        self.owns_batches = not _core.level_open("step")
+            _core.loops.step_over()  # of a loop before, if one is left open
+        self.owns_epochs = not _core.scopes.is_level_open("epoch")
+        self.owns_batches = not _core.scopes.is_level_open("step")
         super().begin(model, callbacks)
         self.model = ref(model)
         snapshots.lead(model)
         if self.state.backend == "jax":
             self.queued = True
-            _core.queue_watch()
+            _core.device.watch_queue()
         if self.state.optimizers is not None and model.jit_compile:
             self.state.optimizers.begin_compiled()
             self.compiled = True
@@ -354,8 +355,8 @@ class _Fit(_Run):
     def end_queue(self) -> None:
         if self.queued:
             if self.pieces:  # the fit has raised
-                _core.queue_abandon(max(self.pieces.values()))
-            _core.queue_unwatch()
+                _core.device.abandon_work(max(self.pieces.values()))
+            _core.device.unwatch_queue()
 
     def begin_epoch(self, number: int) -> None:
         if self.owns_epochs:
@@ -369,13 +370,13 @@ class _Fit(_Run):
     def expect_logs(self, number: int) -> None:
         self.expected[number] = self.batch
         if self.queued:
-            self.pieces[number] = _core.queue_submit()
+            self.pieces[number] = _core.device.begin_work()
 
     def batch_done(self, number: int) -> None:
         """On any thread."""
         piece = self.pieces.pop(number, 0)
         if piece:
-            _core.queue_done(piece)
+            _core.device.end_work(piece)
 
     def end_batch(self) -> None:
         self.write_marks()
@@ -386,7 +387,7 @@ class _Fit(_Run):
         """Before anything that is no part of the last batch."""
         batch, self.batch = self.batch, None
         # Begun but never ended: the data ran out. There was no such batch.
-        if batch is not None and not _core.drop_scope(batch):
+        if batch is not None and not _core.scopes.drop(batch):
             _close(batch)
         self.write_marks()
 
@@ -394,7 +395,7 @@ class _Fit(_Run):
         """Before the callbacks hear of its end: one of them may load other weights."""
         self.finish_batches()
         if self.scope is not None and snapshots.wanted():
-            _core.epoch_over()
+            _core.loops.epoch_over()
 
     def end_epoch(self) -> None:
         self.write_marks()
@@ -417,7 +418,7 @@ class _Fit(_Run):
 
 
 def _callback_class(keras: ModuleType) -> Any:
-    class CirronKerasCallback(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         """Takes what Keras reports to where the run keeps it. Put in place by the hook."""
 
         async_safe = True  # on_train_batch_end may come from any thread
@@ -438,11 +439,11 @@ def _callback_class(keras: ModuleType) -> Any:
             if isinstance(self.run, _Evaluate) and self.run.state.active:
                 self.run.state.safely(self.run.test_logs, logs)
 
-    return CirronKerasCallback
+    return face.named(KerasCallback, "KerasCallback")
 
 
 def _clock_class(keras: ModuleType) -> Any:
-    class CirronClock(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    class Clock(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         """Is called when the metrics of a batch are there: the device has finished that batch."""
 
         async_safe = True
@@ -454,7 +455,7 @@ def _clock_class(keras: ModuleType) -> Any:
         def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
             self.run.batch_done(batch)
 
-    return CirronClock
+    return face.named(Clock, "Clock")
 
 
 def _close(scope: _core.scope | None) -> None:
@@ -468,6 +469,6 @@ def _mark(scope: _core.scope | None, logs: Logs, *, summary: bool = False) -> No
         if not isinstance(name, str) or not isinstance(value, Real):
             continue
         if scope is not None:
-            _core.mark_on(scope, name, float(value), summary)
+            _core.scopes.mark(scope, name, float(value), summary)
         else:
             _core.mark(name, float(value), kind="summary" if summary else "point")

@@ -40,22 +40,15 @@ _explained = False
 def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     steps = hook.option("epoch_steps", None)
     if is_count(steps):
-        _core.set_epoch_steps(steps)
-    internals = torch._C
-    gpu: list[object] = [None] * 4
-    if torch.version.cuda is not None:
-        calls = ("_cuda_getCurrentRawStream", "_cuda_getDevice", "_cuda_memoryStats")
-        gpu = [torch.cuda, *(getattr(internals, call, None) for call in calls)]
-    _core.know_torch(
-        torch.is_grad_enabled, getattr(internals, "_current_graph_task_id", None), *gpu
-    )
-    patches.on_undo(lambda: _core.know_torch(*[None] * 6))
-    hook.on_uninstall(_core.finish_hooks)
+        _core.loops.set_epoch_steps(steps)
+    _core.torch.attach()
+    patches.on_undo(_core.torch.detach)
+    hook.on_uninstall(_core.loops.finish_all)
     if torch.version.cuda is not None and snapshots.wanted():
         from sonde.snapshots.cuda import nvrtc_paths
 
-        _core.want_cuda(nvrtc_paths(torch.version.cuda))
-        patches.on_undo(lambda: _core.want_cuda(None))
+        _core.device.want_kernels(nvrtc_paths(torch.version.cuda))
+        patches.on_undo(lambda: _core.device.want_kernels(None))
     _hook_modules(torch, patches)
     _hook_backward(torch, patches)
     _hook_optimizers(torch, patches)
@@ -64,8 +57,8 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
 
 def _hook_modules(torch: ModuleType, patches: Patches) -> None:
     # Whatever stands there now, also another tool's function: it is what a call reaches first.
-    _core.hook_module_call(torch.nn.Module.__call__)
-    patches.on_undo(_core.unhook_module_calls)
+    _core.torch.hook_module_call(torch.nn.Module.__call__)
+    patches.on_undo(_core.torch.unhook_module_calls)
 
 
 def _hook_backward(torch: ModuleType, patches: Patches) -> None:
@@ -73,7 +66,7 @@ def _hook_backward(torch: ModuleType, patches: Patches) -> None:
         patches.replace(
             torch.autograd,
             name,
-            lambda original: update_wrapper(_core.time_backward(original), original),
+            lambda original: update_wrapper(_core.torch.time_backward(original), original),
         )
 
 
@@ -83,8 +76,8 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         register_optimizer_step_pre_hook,
     )
 
-    patches.on_undo(register_optimizer_step_pre_hook(_core.optimizer_begins).remove)
-    patches.on_undo(register_optimizer_step_post_hook(_core.optimizer_ends).remove)
+    patches.on_undo(register_optimizer_step_pre_hook(_core.torch.optimizer_begins).remove)
+    patches.on_undo(register_optimizer_step_post_hook(_core.torch.optimizer_ends).remove)
     if is_imported("torch._dynamo"):
         _explain_to_dynamo()
     else:
@@ -93,10 +86,10 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = _core.steps_taken()
+            before = _core.loops.steps_taken()
             result = original(self, optimizer, *args, **kwargs)
-            if patches.active and _core.steps_taken() == before:
-                _core.step_skipped(optimizer)
+            if patches.active and _core.loops.steps_taken() == before:
+                _core.loops.step_skipped(optimizer)
             return result
 
         return update_wrapper(step, original)
@@ -109,20 +102,20 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(self, *args, **kwargs)
             if patches.active:
-                _core.note_optimizer(self)
+                _core.torch.note_optimizer(self)
 
         return update_wrapper(__init__, original)
 
     patches.replace(torch.optim.Optimizer, "__init__", known)
-    patches.on_undo(_core.forget_optimizers)
+    patches.on_undo(_core.torch.forget_optimizers)
 
 
 def _say_skipped(process: int) -> None:
-    skipped = _core.steps_skipped()
+    skipped = _core.loops.steps_skipped()
     if skipped and os.getpid() == process:  # in a forked child they are the parent's
         log.warn(
-            "cirron.hooks.torch",
-            f"mixed precision skipped {skipped} of {skipped + _core.steps_taken()} optimizer "
+            "hooks.torch",
+            f"mixed precision skipped {skipped} of {skipped + _core.loops.steps_taken()} optimizer "
             "steps: their gradients were not finite; a few at the beginning, while the scale is "
             "found, are usual, many mean that training is unstable",
         )
@@ -152,10 +145,10 @@ def _explain_to_dynamo() -> None:
         return original(loader)
 
     for function, traced in (
-        (_core.optimizer_begins, nothing),
-        (_core.optimizer_ends, nothing),
-        (_core.hook_module_call, unhooked),
-        (_core.iterate_loader, iterated),
+        (_core.torch.optimizer_begins, nothing),
+        (_core.torch.optimizer_ends, nothing),
+        (_core.torch.hook_module_call, unhooked),
+        (_core.torch.iterate_loader, iterated),
     ):
         substitute_in_graph(function, skip_signature_check=True)(traced)
     # An epoch may end inside of what is compiled: the snapshot's own functions are no part of it.
@@ -173,7 +166,7 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
             if not patches.active:
                 return original(self)
             _see_module_call(torch)
-            return _core.iterate_loader(original, self, _length)
+            return _core.torch.iterate_loader(original, self, _length)
 
         return update_wrapper(__iter__, original)
 
@@ -237,7 +230,7 @@ def _see_module_call(torch: ModuleType) -> None:
     """Another tool may have put its own function there since, from which ours is not reached."""
     call = torch.nn.Module.__call__
     if type(call) is _FUNCTION:
-        _core.hook_module_call(call)
+        _core.torch.hook_module_call(call)
 
 
 _FUNCTION = type(_see_module_call)

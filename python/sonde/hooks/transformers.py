@@ -36,7 +36,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from weakref import WeakSet, ref
 
-from sonde import _core, facts, log, snapshots
+from sonde import _core, face, facts, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ DEFAULT_PREFIX = "eval"
 
 def install(module: ModuleType, patches: Patches, hook: Hook) -> None:
     trainers = Trainers(module.Trainer, module.TrainerCallback, patches)
-    hook.expose(CirronTrainerCallback=trainers.callback_class)
+    hook.expose(**{trainers.callback_class.__name__: trainers.callback_class})
     patches.replace(module.Trainer, "__init__", trainers.built)
     trainers.cover_with_subclasses(module.Trainer)
     patches.on_undo(trainers.detach)
@@ -81,10 +81,11 @@ class Trainers:
         try:
             return work(*args)
         except Exception as error:
+            log.swallowed("hooks.transformers")
             if self._patches.active:
                 self._patches.active = False
                 log.warn(
-                    "cirron.hooks.transformers",
+                    "hooks.transformers",
                     f"the transformers hook is off, it failed ({type(error).__name__}: {error}); "
                     "scopes of your own still work",
                 )
@@ -123,7 +124,7 @@ class Trainers:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def method(trainer: Any, *args: Any, **kwargs: Any) -> Any:
-                since = _core.opened_next()
+                since = _core.scopes.next_sequence()
                 end = self.guard(begin, trainer, args, kwargs) if self.active else None
                 if end is None:
                     return original(trainer, *args, **kwargs)
@@ -131,7 +132,7 @@ class Trainers:
                 try:
                     return original(trainer, *args, **kwargs)
                 except BaseException as error:
-                    _core.exception_passes(error, since)
+                    _core.scopes.note_exception(error, since)
                     raise
                 finally:
                     self.guard(end)
@@ -159,7 +160,7 @@ class Trainers:
         return run.begin_loop(_core.scope("validation", gpu=True, **attrs))
 
     def _begin_predict(self, trainer: Any, *_: Any) -> End | None:
-        scope = _core.claim_levels(_core.scope("predict", gpu=True), True, True)
+        scope = _core.scopes.claim_levels(_core.scope("predict", gpu=True), True, True)
         return self.attach(trainer).begin_loop(scope)
 
     # -- the callback --
@@ -230,8 +231,8 @@ class Run:
     def begin_train(self) -> None:
         self._start_over()
         # Inside somebody else's step there are no steps of ours.
-        steps_taken = _core.scope_open("step")
-        self._train = _core.claim_levels(_core.scope("train", gpu=True), True, steps_taken)
+        steps_taken = _core.scopes.is_open("step")
+        self._train = _core.scopes.claim_levels(_core.scope("train", gpu=True), True, steps_taken)
         self._train.__enter__()
 
     def train_begins(self, model: Any) -> None:
@@ -265,23 +266,23 @@ class Run:
         # Counted from where the run begins: an epoch that is cut short leaves `reached` behind.
         index = int(reached or 0) if self._next_epoch is None else self._next_epoch
         self._next_epoch = index + 1
-        if not _core.scope_open("epoch"):
+        if not _core.scopes.is_open("epoch"):
             self._epoch = _core.scope("epoch", index, gpu=True)
             self._epoch.__enter__()
 
     def epoch_over(self) -> None:
         self._epoch_over = True
-        _core.step_ends()
+        _core.loops.step_ends()
         if self._epoch is not None:
             # Not at its end: the best weights of the run may have been loaded by then.
-            _core.epoch_over()
+            _core.loops.epoch_over()
 
     def end_epoch(self) -> None:
         self._stepping = False
         epoch, self._epoch = self._epoch, None
         if epoch is None:
             return
-        _core.step_ends()
+        _core.loops.step_ends()
         if self._epoch_over:
             self._summarize()
         epoch.__exit__(None, None, None)
@@ -296,24 +297,24 @@ class Run:
 
     def begin_step(self, index: int, last: int, optimizer: Any) -> None:
         self._stepping = True
-        _core.step_begins(index)
+        _core.loops.step_begins(index)
         if snapshots.wanted():
-            _core.batch_is_last(index + 1 == last)
+            _core.loops.set_last_batch(index + 1 == last)
         groups = getattr(optimizer, "param_groups", None)
         rate = groups[0].get("lr") if groups else None
         self._rate_marked = rate is not None and _mark(("step",), "learning_rate", rate)
 
     def step_over(self) -> None:
         self._stepping = False
-        _core.step_over()
+        _core.loops.step_over()
 
     # -- evaluate, predict --
 
     def begin_loop(self, scope: _core.scope) -> End | None:
-        if _core.scope_open(scope.name):
+        if _core.scopes.is_open(scope.name):
             return None
         if self.training and not self._stepping:
-            _core.step_ends()  # it is no part of the step that was taken last
+            _core.loops.step_ends()  # it is no part of the step that was taken last
         scope.__enter__()
         self._loops.append(scope)
         return lambda: self._end_loop(scope)
@@ -333,7 +334,7 @@ class Run:
     # -- values --
 
     def log(self, logs: Mapping[str, object]) -> None:
-        if _core.scope_open("validation"):
+        if _core.scopes.is_open("validation"):
             self._values.update(logs)
             _mark_all(("validation",), logs)
         elif not self.training:
@@ -368,7 +369,7 @@ def _mark(levels: tuple[str, ...], name: str, value: object, summary: bool = Fal
     if device is not None and getattr(device, "type", device) != "cpu":
         return False
     try:
-        if not any(_core.mark_level(level, name, value, summary) for level in levels):
+        if not any(_core.scopes.mark_innermost(level, name, value, summary) for level in levels):
             _core.mark(name, value, kind="summary" if summary else "point")
     except (TypeError, ValueError):
         return False  # a list, a picture
@@ -383,7 +384,7 @@ def _no_callback() -> Any:
 
 
 def _callback_class(base: type, trainers: Trainers) -> type[Any]:
-    class CirronTrainerCallback(base):  # type: ignore[misc]
+    class Callback(base):  # type: ignore[misc]
         """Tells the profiler how far its Trainer is. Every Trainer gets one by itself."""
 
         def __init__(self) -> None:
@@ -425,4 +426,4 @@ def _callback_class(base: type, trainers: Trainers) -> type[Any]:
             if trainers.active and metrics:
                 trainers.guard(self.run.predicted, metrics)
 
-    return CirronTrainerCallback
+    return face.named(Callback, "TrainerCallback")

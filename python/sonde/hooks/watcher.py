@@ -91,6 +91,7 @@ def _imported(name: str) -> None:
         try:
             callback()
         except Exception as error:  # the program's import goes on
-            log.warn("cirron.hooks", f"what waited for {name} to be imported failed: {error}")
+            log.swallowed("hooks")
+            log.warn("hooks", f"what waited for {name} to be imported failed: {error}")
     if not _waiting and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)

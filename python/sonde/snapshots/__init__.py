@@ -33,7 +33,7 @@ def watch(model: object, name: str | None = None) -> None:
     if model is None or isinstance(model, type) or not isinstance(name, str | None):
         given = model if isinstance(model, type) else type(model)
         log.warn(
-            "cirron.profiler",
+            "profiler",
             f"watch({given.__name__}, name: {type(name).__name__}): a model, not its class, and a "
             "str for its name are needed",
         )
@@ -56,7 +56,7 @@ def start(mode: str, sample_rate: float, options: object, run: str) -> None:
     for reference, name in early:
         if (model := reference()) is not None:
             _recorder.watch(model, name)
-    _core.watch_epochs(
+    _core.snapshots.watch(
         _recorder.epoch_ended,
         _recorder.gradients_are_final,
         _recorder.model_is_trained,
@@ -70,7 +70,7 @@ def finish() -> None:
     if _recorder is None:
         return
     _recorder.finish()
-    _core.watch_epochs(None, None, None, None)
+    _core.snapshots.watch(None, None, None, None)
     _recorder = None
 
 
@@ -80,7 +80,7 @@ def forget() -> None:
     _early.clear()
     if _recorder is not None:
         _recorder = None
-        _core.watch_epochs(None, None, None, None)
+        _core.snapshots.watch(None, None, None, None)
 
 
 def lead(model: object) -> None:

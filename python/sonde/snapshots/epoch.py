@@ -21,7 +21,9 @@ class Taken:
 
     __slots__ = ("captured", "likely", "names", "number", "optimizer")
 
-    def __init__(self, optimizer: int, number: int, captured: _core.Captured, likely: bool) -> None:
+    def __init__(
+        self, optimizer: int, number: int, captured: _core.snapshots.Captured, likely: bool
+    ) -> None:
         self.optimizer = optimizer  # its id(), compared only
         self.number = number
         self.captured = captured
@@ -38,7 +40,9 @@ class Gone:
 
     __slots__ = ("gradients", "names", "weights")
 
-    def __init__(self, weights: _core.Captured, gradients: _core.Captured) -> None:
+    def __init__(
+        self, weights: _core.snapshots.Captured, gradients: _core.snapshots.Captured
+    ) -> None:
         self.weights = weights
         self.gradients = gradients
         self.names = set(weights.names)

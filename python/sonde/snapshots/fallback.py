@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    # mean, std, min, max, norm; count, nan, inf, zero; 16 counts
-    Numbers = tuple[float, float, float, float, float, int, int, int, int, list[int]]
+    # mean, std, min, max, norm; count, nan, inf, zero, -inf; 16 counts
+    Numbers = tuple[float, float, float, float, float, int, int, int, int, int, list[int]]
 
 BINS = 16
 CHUNK = 1 << 24  # elements that are widened at a time
@@ -30,7 +30,7 @@ def measure(tensors: list[Any]) -> list[Numbers]:
         reals = torch.stack([reals for reals, _ in found]).cpu().tolist()
         counts = torch.stack([counts for _, counts in found]).cpu().tolist()
     return [
-        (*(real if count[0] else [0.0] * 5), *count[:4], count[4:])
+        (*(real if count[0] else [0.0] * 5), *count[:5], count[5:])
         for real, count in zip(reals, counts, strict=True)
     ]
 
@@ -43,7 +43,9 @@ def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:
     zero = torch.zeros((), dtype=wide, device=device)
     low, high = zero + float("inf"), zero - float("inf")
     total = zero
-    count, nan, inf, none = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(4))
+    count, nan, inf, none, below = (
+        torch.zeros((), dtype=torch.int64, device=device) for _ in range(5)
+    )
     for chunk in chunks:
         values = _widened(torch, chunk, wide)
         finite = torch.isfinite(values)
@@ -51,6 +53,7 @@ def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:
         nan = nan + torch.isnan(values).sum()
         inf = inf + torch.isinf(values).sum()
         none = none + (values == 0).sum()
+        below = below + torch.isneginf(values).sum()
         low = torch.minimum(low, torch.where(finite, values, float("inf")).amin())
         high = torch.maximum(high, torch.where(finite, values, float("-inf")).amax())
         total = total + torch.where(finite, values, 0).sum()
@@ -74,7 +77,7 @@ def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:
     std = torch.where(constant, 0.0, (deviations / count).sqrt() * scale)
     mean = torch.where(constant, low, mean)
     reals = torch.stack([mean, std, low, high, squares.sqrt() * scale])
-    return reals, torch.cat([torch.stack([count, nan, inf, none]), counts])
+    return reals, torch.cat([torch.stack([count, nan, inf, none, below]), counts])
 
 
 def _widened(torch: Any, chunk: Any, wide: Any) -> Any:

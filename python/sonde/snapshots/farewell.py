@@ -55,10 +55,10 @@ class Farewells:
 
     def expect(self, optimizer: Any, sources: list[tuple[str, Any]], sequence: int) -> None:
         """This optimizer steps in that epoch."""
-        if not _core.expect_farewell(optimizer):
+        if not _core.snapshots.expect_farewell(optimizer):
             return
         modules = [(prefix, id(source)) for prefix, source in sources if type(source) is not list]
-        like = _core.seen_version(), owned_count(optimizer), modules
+        like = _core.snapshots.seen_version(), owned_count(optimizer), modules
         known = self._expected.get(id(optimizer))
         if known is not None and known.like == like and len(modules) == len(sources):
             known.sequence = sequence
@@ -67,7 +67,7 @@ class Farewells:
         names = {
             address: prefix + name
             for prefix, source in sources
-            for name, address in _core.parameter_ids(source)
+            for name, address in _core.snapshots.parameter_ids(source)
             if address in owned
         }
         self._expected[id(optimizer)] = Expected(sequence, names, like)
@@ -93,7 +93,9 @@ class Farewells:
 
     def of_model(self, gone: ByHand) -> Pairs:
         """What it had, unless an optimizer has it: that one will tell."""
-        owned = {id(each) for other in _core.seen_optimizers() for each in parameters_of(other)}
+        owned = {
+            id(each) for other in _core.snapshots.seen_optimizers() for each in parameters_of(other)
+        }
         living = [(name, each()) for name, each in gone.parameters]
         found = [(name, tensor) for name, tensor in living if tensor is not None]
         return [] if any(id(tensor) in owned for _, tensor in found) else found

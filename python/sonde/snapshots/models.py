@@ -46,7 +46,8 @@ class Models:
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
-        # By _core.this_stack(), for numbers of threads are used again; the innermost trainer last.
+        # By _core.snapshots.this_stack(), for numbers of threads are used again.
+        # The innermost trainer comes last.
         self._led: dict[int, list[Entry]] = {}
         # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
         self._ended: dict[int, list[Entry]] = {}
@@ -57,7 +58,7 @@ class Models:
         self.several = False  # from then on names have prefixes
 
     def watch(self, model: object, name: str | None) -> None:
-        _core.model_is_known()
+        _core.snapshots.model_is_known()
         for entry in self._watched:
             if entry.model() is model:
                 if name is not None and name != entry.name:
@@ -68,10 +69,10 @@ class Models:
 
     def lead(self, model: object) -> None:
         """A trainer of this model begins on this thread."""
-        _core.model_is_known()
+        _core.snapshots.model_is_known()
         name = next((name for name, other in self._names.items() if other() is model), None)
         entry = Entry(model, name or self._unique(model, type(model).__name__))
-        self._led.setdefault(_core.this_stack(), []).append(entry)
+        self._led.setdefault(_core.snapshots.this_stack(), []).append(entry)
 
     def release(self, model: object) -> None:
         """It has ended, wherever."""

@@ -44,7 +44,7 @@ def pieces(optimizer: Any) -> list[list[Any]]:
     Of what two have only the newer capture counts, and captures are dropped as a whole.
     """
     parameters = parameters_of(optimizer)
-    others = [other for other in _core.seen_optimizers() if other is not optimizer]
+    others = [other for other in _core.snapshots.seen_optimizers() if other is not optimizer]
     if not others:
         return [parameters]
     holders = {id(parameter): 0 for parameter in parameters}

@@ -43,7 +43,7 @@ class Parents:
         found = _innermost(ids)
         self._known[key] = None if found is None else refer(found)
         if found is not None:
-            _core.know_model(found)
+            _core.torch.know_model(found)
         self._searches += 1
         end = monotonic_ns()
         self._next_ns = end + PART * (end - begin)
@@ -51,7 +51,7 @@ class Parents:
 
 
 def _innermost(ids: set[int]) -> Any:
-    modules = _core.living_modules()
+    modules = _core.snapshots.living_modules()
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in _members(module, "_modules"):
@@ -76,7 +76,7 @@ def _members(module: Any, name: str) -> list[Any]:
 def _size(module: Any, ids: set[int]) -> tuple[int, int] | None:
     """How many parameters and parts it has. None: not all of these are in it."""
     try:
-        own = {address for _, address in _core.parameter_ids(module)}
+        own = {address for _, address in _core.snapshots.parameter_ids(module)}
         return (len(own), sum(1 for _ in module.modules())) if ids <= own else None
     except Exception:  # the program's own code
         return None

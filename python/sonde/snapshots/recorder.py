@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
-from sonde import _core, log
+from sonde import _core, face, log
 from sonde.snapshots import why
 from sonde.snapshots.epoch import Epoch, Gone, Taken
 from sonde.snapshots.farewell import Farewells
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     # Prefix of the names, and a module or its pairs of name and tensor.
     Sources = list[tuple[str, Any]]
 
-LOGGER = "cirron.snapshots.stats"
-NO_EPOCH = "no epoch has ended; write ci.epochs(...) around what makes one"
+LOGGER = "snapshots.stats"
+NO_EPOCH = "no epoch has ended"
 
 # Of threads that ended inside of an epoch nobody hears again; what they leave is dropped.
 MOST_OPEN = 64
@@ -75,7 +75,7 @@ class Recorder:
     def watch(self, model: object, name: str | None) -> None:
         if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
             log.warn(
-                "cirron.profiler",
+                "profiler",
                 f"watch(): a {type(model).__name__} has no named_parameters() and no weights, "
                 "nothing of it is captured; pass the model itself",
             )
@@ -109,7 +109,9 @@ class Recorder:
 
     def _model_gone(self, gone: ByHand) -> None:
         """Likewise."""
-        if (epoch := _core.open_epoch()) is None or not (pairs := self._farewells.of_model(gone)):
+        if (epoch := _core.snapshots.open_epoch()) is None or not (
+            pairs := self._farewells.of_model(gone)
+        ):
             return
         if self.models.several:
             pairs = [(f"{gone.kind}.{name}", tensor) for name, tensor in pairs]
@@ -117,7 +119,7 @@ class Recorder:
         self._safely(self._capture_gone, epoch[0], pairs)
 
     def finish(self) -> None:
-        _core.end_open_epochs()
+        _core.snapshots.end_open_epochs()
         self._open.clear()
         self._farewells.clear()
         self._say_why()
@@ -131,14 +133,17 @@ class Recorder:
     def _say_why(self) -> None:
         if (reason := self.reason()) is None:
             return
+        no_epoch = reason is NO_EPOCH
+        if no_epoch:
+            reason += "; " + face.current().advise("no-epoch", "open a scope called 'epoch'")
         sentence = why.tell(reason)
         if self._said or self._failed:
             return
-        if reason is NO_EPOCH and not self._trains:
+        if no_epoch and not self._trains:
             return
         self._said = True
         say = log.warn if self._trains else log.info
-        say("cirron.profiler", f"no snapshots: {sentence}")
+        say("profiler", f"no snapshots: {sentence}")
 
     def _safely(self, work: Any, *args: Any) -> None:
         """Training goes on, whatever happens in here."""
@@ -148,6 +153,7 @@ class Recorder:
             work(*args)
         except Exception as error:
             self._failed = True
+            log.swallowed("snapshots")
             self._why = f"taking one failed ({type(error).__name__}: {error})"
             self._say_why()
             self._open.clear()
@@ -198,8 +204,8 @@ class Recorder:
             self._say_why()
             return
         more = any(len(captured) for captured, _ in gradients)
-        _core.submit(kept, sequence, index, step, self._mode, more)
-        _core.submit(gradients, sequence, index, step, self._mode, False)
+        _core.snapshots.submit(kept, sequence, index, step, self._mode, more)
+        _core.snapshots.submit(gradients, sequence, index, step, self._mode, False)
         self._submitted = True
         self._records += sum(len(captured) for captured, _ in kept + gradients)
 
@@ -211,7 +217,7 @@ class Recorder:
         names: list[str],
         gone: list[Gone],
         common: dict[str, Any],
-    ) -> list[tuple[_core.Captured, dict[str, Any]]]:
+    ) -> list[tuple[_core.snapshots.Captured, dict[str, Any]]]:
         """Of each parameter one: of the last step, else what is left, else of an earlier step.
 
         What is left is newer than any but the last, and may be of a step that was skipped.
@@ -219,7 +225,7 @@ class Recorder:
         last = [taken for taken in epoch.taken if taken.likely and taken.is_last(steps)]
         earlier = [taken for taken in epoch.taken if taken not in last]
         skip = set().union(*(taken.names for taken in last))
-        left: list[_core.Captured] = []
+        left: list[_core.snapshots.Captured] = []
         if not skip.issuperset(names):
             left.append(self._left(epoch, sources, earlier, skip))
         for each in gone:
@@ -229,7 +235,7 @@ class Recorder:
         # A parameter without a gradient now was no part of the last step: nothing is kept of an
         # earlier one where any of its optimizer's has one.
         has_some = set().union(*(each.names for each in left))
-        found: list[tuple[_core.Captured, dict[str, Any]]] = []
+        found: list[tuple[_core.snapshots.Captured, dict[str, Any]]] = []
         for taken in epoch.taken:
             attrs = common | {"taken": "optimizer_step", "optimizer_step": taken.number}
             if taken in last or has_some.isdisjoint(taken.names):
@@ -239,7 +245,7 @@ class Recorder:
 
     def _left(
         self, epoch: Epoch, sources: Sources, earlier: list[Taken], skip: set[str]
-    ) -> _core.Captured:
+    ) -> _core.snapshots.Captured:
         """The gradients that are there at the end, without those of ``skip``, which may grow."""
         rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
         if not earlier or not (zeros := set(rest.zeros())):
@@ -261,7 +267,9 @@ class Recorder:
             return
         epoch = self._epoch(sequence, index)
         epoch.optimizers.add(id(optimizer))
-        stepped = [each for each in _core.seen_optimizers() if id(each) in epoch.optimizers]
+        stepped = [
+            each for each in _core.snapshots.seen_optimizers() if id(each) in epoch.optimizers
+        ]
         if not any(each is optimizer for each in stepped):
             stepped.append(optimizer)
         sources = self._sources(epoch, stack, stepped)
@@ -313,7 +321,7 @@ class Recorder:
             epoch.several = self.models.several
             if epoch.taken or epoch.gone:
                 epoch.forget()
-                _core.measure_again()
+                _core.snapshots.measure_again()
         found = self._tensors(models)
         for optimizer, pairs in loose:
             found.append((f"{self.models.space(type(optimizer).__name__, optimizer)}.", pairs))
@@ -322,14 +330,17 @@ class Recorder:
     def _trained(
         self, epoch: Epoch, optimizers: list[Any]
     ) -> tuple[list[tuple[str, Any]], list[Loose]]:
-        key = (_core.seen_version(), *((id(each), owned_count(each)) for each in optimizers))
+        key = (
+            _core.snapshots.seen_version(),
+            *((id(each), owned_count(each)) for each in optimizers),
+        )
         loose: list[Loose] = []
         found = self._known(key)
         if found is None:
             seen = seen_modules(self._leave_out, self.models.is_left_out)
             found, loose = trained_by(optimizers, seen, self._parents)
             if not found and not loose and not epoch.models([]) and not epoch.gone:
-                found = trained_by_hand(seen, _core.seen_optimizers())
+                found = trained_by_hand(seen, _core.snapshots.seen_optimizers())
             elif found and not loose:
                 self._last_found = key, [refer(model) for model in found]
         return self.models.named(epoch.models(found)), loose
@@ -354,9 +365,9 @@ class Recorder:
             return "the model has no tensors"
         if self.models.has_left_out():
             return "the model raises when it is asked for its tensors"
-        if _core.seen_models():
-            return "no optimizer has stepped and no model has had gradients; call ci.watch(model)"
-        return "no model of torch or Keras is known; call ci.watch(model)"
+        if _core.snapshots.seen_models():
+            return f"no optimizer has stepped and no model has had gradients; {_watch()}"
+        return f"no model of torch or Keras is known; {_watch()}"
 
     def _epoch(self, sequence: int, index: int | None) -> Epoch:
         epoch = self._open.get(sequence)
@@ -372,6 +383,7 @@ class Recorder:
             try:
                 found.append((prefix, tensors_of(unwrapped(model))))
             except Exception as error:  # the program's own code: the other models keep theirs
+                log.swallowed("snapshots")
                 self._leave_out(model, error)
         return found
 
@@ -383,7 +395,7 @@ class Recorder:
         whole: bool,
         parameters: list[Any] | None = None,
         skip: set[str] | None = None,
-    ) -> _core.Captured:
+    ) -> _core.snapshots.Captured:
         def resolve_all(tensors: list[tuple[Any, bool]]) -> list[Resolved]:
             """For _core: of tensors that are not plain memory, what to measure instead."""
             from sonde.snapshots.tensors import resolve
@@ -391,7 +403,7 @@ class Recorder:
             offloaded = any(has_offloaded(source) for _, source in sources)
             return [resolve(tensor, sharded, offloaded) for tensor, sharded in tensors]
 
-        return _core.capture(
+        return _core.snapshots.capture(
             sources,
             gradients,
             parameters,
@@ -419,7 +431,7 @@ class Recorder:
 
 def _stepped(steps: dict[int, int]) -> list[Any]:
     """The optimizers that have taken steps in the epoch."""
-    return [each for each in _core.seen_optimizers() if id(each) in steps]
+    return [each for each in _core.snapshots.seen_optimizers() if id(each) in steps]
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:
@@ -434,3 +446,7 @@ def _graph_is_captured() -> bool:
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return bool(cuda and cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
+def _watch() -> str:
+    return face.current().advise("no-model", "say which model is trained")

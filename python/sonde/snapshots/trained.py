@@ -44,7 +44,7 @@ def seen_modules(
 ) -> list[Module]:
     """``failed`` hears of those that raise when they are asked for their tensors."""
     found: dict[int, Module] = {}
-    for seen, trained, gradients in _core.seen_models():
+    for seen, trained, gradients in _core.snapshots.seen_models():
         model = unwrapped(seen)
         if is_left_out(model):
             continue
@@ -54,7 +54,7 @@ def seen_modules(
             known.gradients |= gradients
             continue
         try:
-            ids = {address for _, address in _core.parameter_ids(tensors_of(model))}
+            ids = {address for _, address in _core.snapshots.parameter_ids(tensors_of(model))}
         except Exception as error:  # the program's own code: the other models keep theirs
             failed(model, error)
             continue
@@ -97,7 +97,7 @@ def _holders(owned: set[int], seen: list[Module], parents: Parents) -> list[Modu
     if whole is None:
         return found
     whole = unwrapped(whole)
-    ids = {address for _, address in _core.parameter_ids(tensors_of(whole))}
+    ids = {address for _, address in _core.snapshots.parameter_ids(tensors_of(whole))}
     return [Module(whole, ids, trained=True, gradients=True)]
 
 

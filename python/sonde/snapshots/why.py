@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde import _core
+from sonde import _core, face
 from sonde.hooks.watcher import is_imported
 
 LONGEST = 300  # of a sentence, so that it fits into the session
@@ -14,18 +14,19 @@ def tell(reason: str) -> str:
     sentence = " ".join(sentence.replace('"', "'").split())
     if len(sentence) > LONGEST:
         sentence = sentence[:LONGEST] + "..."
-    _core.annotate({"snapshots_reason": sentence})
+    _core.session.annotate({"snapshots_reason": sentence})
     return sentence
 
 
 def count(records: int) -> None:
     """Likewise how many there are."""
-    _core.annotate({"snapshot_records": records})
+    _core.session.annotate({"snapshot_records": records})
 
 
 def _hook_troubles() -> list[str]:
     from sonde import hooks, session
 
+    left_out = face.current().advise("frameworks", "the session leaves out")
     profiler = session.current()
     placed = {} if profiler is None else {hook.name: hook for hook in profiler._hooks}
     found = [
@@ -33,5 +34,5 @@ def _hook_troubles() -> list[str]:
     ]
     for name, (_, modules) in hooks.KNOWN.items():
         if name not in placed and any(map(is_imported, modules)):
-            found.append(f"profile(frameworks=...) leaves out {name}, which the program uses")
+            found.append(f"{left_out} {name}, which the program uses")
     return found

@@ -10,6 +10,7 @@
 namespace sonde::analysis {
 namespace {
 
+using model::Epochs;
 using model::Span;
 using sonde::testing::on_rank;
 using sonde::testing::span;
@@ -44,33 +45,11 @@ const std::vector<Span> kSpans = {
     on_rank(1, span(4, 0, "epoch", 11, 20, 1)), on_rank(0, span(2, 0, "epoch", 10, 20, 1)),
     on_rank(0, span(1, 0, "epoch", 0, 9, 0)), on_rank(1, span(3, 0, "epoch", 1, 9, 0))};
 
-TEST(Epochs, KnowRunRankAndOrder) {
-  Epochs epochs(kSpans, runs_of(kSpans));
-  const Epoch* late = epochs.find({0, 4});
-  ASSERT_NE(late, nullptr);
-  EXPECT_EQ(late->index, 1);
-  EXPECT_EQ(late->rank, 1);
-  EXPECT_EQ(late->run, 1u);
-  EXPECT_EQ(late->order, 1u);
-  EXPECT_EQ(epochs.find({0, 9}), nullptr);
-  EXPECT_EQ(epochs.unknown({0, 9}).run, 0u);
-  EXPECT_EQ(&epochs.unknown({0, 9}), epochs.find({0, 9}));
-}
-
-TEST(Epochs, AnIndexThatRepeatsIsAnotherEpoch) {
-  const std::vector<Span> spans = {span(1, 0, "epoch", 0, 9, 0), span(2, 0, "epoch", 10, 19, 0)};
-  Epochs epochs(spans, runs_of(spans));
-  EXPECT_EQ(epochs.find({0, 1})->order, 0u);
-  EXPECT_EQ(epochs.find({0, 2})->order, 1u);
-}
-
 TEST(TensorTable, ProcessesOfOneRankCountTheirEpochsEachForThemselves) {
-  std::vector<Span> spans = {span(5, 0, model::kSessionName, 0, 50, 0),
-                             span(6, 0, model::kSessionName, 0, 50, 0),
-                             span(1, 0, "epoch", 0, 9, 0),
-                             span(2, 0, "epoch", 1, 9, 0),
-                             span(3, 0, "epoch", 10, 19, 1),
-                             span(4, 0, "epoch", 11, 19, 1)};
+  std::vector<Span> spans = {
+      span(5, 0, "cirron.session", 0, 50, 0), span(6, 0, "cirron.session", 0, 50, 0),
+      span(1, 0, "epoch", 0, 9, 0),           span(2, 0, "epoch", 1, 9, 0),
+      span(3, 0, "epoch", 10, 19, 1),         span(4, 0, "epoch", 11, 19, 1)};
   spans[0].attrs = R"("sonde.run":"a")";
   spans[1].attrs = R"("sonde.run":"a","sonde.process":"SpawnProcess-1")";
   for (const std::size_t child : {1, 3, 5}) spans[child].pid = 7;

@@ -27,11 +27,11 @@ class Log : public testing::Test {
 };
 
 TEST_F(Log, AKeyIsSpokenOnce) {
-  log_once(LogLevel::kWarning, "cirron.flush", "disk", "disk full");
-  log_once(LogLevel::kWarning, "cirron.flush", "disk", "disk full again");
-  log_once(LogLevel::kInfo, "cirron.profiler", "other", "hello");
+  log_once(LogLevel::kWarning, "flush", "disk", "disk full");
+  log_once(LogLevel::kWarning, "flush", "disk", "disk full again");
+  log_once(LogLevel::kInfo, "profiler", "other", "hello");
   EXPECT_EQ(g_spoken,
-            (std::vector<std::string>{"W cirron.flush disk full", "I cirron.profiler hello"}));
+            (std::vector<std::string>{"W sonde.flush disk full", "I sonde.profiler hello"}));
 }
 
 TEST_F(Log, ANewSessionSpeaksAgain) {
@@ -45,7 +45,7 @@ TEST_F(Log, WithoutAHandlerItGoesToStandardError) {
   set_log_handler(nullptr);
   testing::internal::CaptureStderr();
   log_once(LogLevel::kWarning, "a", "k", "no space left; free some");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[cirron] no space left; free some\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[sonde] no space left; free some\n");
 }
 
 }  // namespace

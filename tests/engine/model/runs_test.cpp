@@ -18,7 +18,7 @@ Span of_process(std::int32_t pid, Span span) {
 }
 
 Span session(std::uint64_t id, std::int32_t pid, std::int64_t start_us, std::int64_t end_us) {
-  return of_process(pid, span(id, 0, kSessionName, start_us, end_us));
+  return of_process(pid, span(id, 0, "cirron.session", start_us, end_us));
 }
 
 // The run of each span.

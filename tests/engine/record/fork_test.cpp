@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/spool/journal.h"
+#include "engine/run/recovery.h"
 #include "tests/engine/support/child.h"
 #include "tests/engine/support/ring_tap.h"
 #include "tests/engine/support/temp_dir.h"
@@ -44,8 +44,8 @@ TEST(Fork, ChildRecordsNothingIntoTheParentsFile) {
       EXPECT_EQ(names_of(tap.take().spans), (Names{"child's open"}));
     });
     testing::close(testing::open("parent's too"));
-    spool::JournalReport report;
-    ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
+    journal::Report report;
+    ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
     EXPECT_EQ(names_of(report.records.spans), (Names{"parent's too"}));
     ASSERT_EQ(report.open.size(), 1u);
     EXPECT_EQ(report.open[0].span.name, "parent's");
@@ -68,11 +68,11 @@ TEST(Fork, ChildDoesNotKeepADeadParentsJournalLocked) {
     testing::sleep_for_ever();
   });
   ASSERT_TRUE(parent.heard());
-  spool::JournalReport report;
-  ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
+  journal::Report report;
+  ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
   EXPECT_TRUE(report.alive);
   parent.kill_and_wait();
-  ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
+  ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
   EXPECT_FALSE(report.alive);
 }
 

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/record/bus_guard.h"
-#include "engine/spool/journal.h"
+#include "engine/run/recovery.h"
 #include "tests/engine/support/child.h"
 #include "tests/engine/support/ring_tap.h"
 #include "tests/engine/support/temp_dir.h"
@@ -47,16 +47,16 @@ void detach(bool remove) {
   open_gate();
 }
 
-spool::JournalReport inspect(const std::string& path) {
-  spool::JournalReport report;
-  const base::Status status = spool::inspect_journal(path, report);
+journal::Report inspect(const std::string& path) {
+  journal::Report report;
+  const base::Status status = run::inspect_journal(path, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
 }
 
-Names open_names(const spool::JournalReport& report) {
+Names open_names(const journal::Report& report) {
   Names names;
-  for (const spool::OpenScopeView& open : report.open) names.emplace_back(open.span.name);
+  for (const journal::OpenScopeView& open : report.open) names.emplace_back(open.span.name);
   return names;
 }
 
@@ -74,7 +74,7 @@ TEST(Journal, FileHoldsWhatWasRecordedBeforeAndAfter) {
     testing::mark("loss", 0.5);
     testing::close(testing::open("after"));
 
-    const spool::JournalReport report = inspect(path);
+    const journal::Report report = inspect(path);
     EXPECT_EQ(names_of(report.records.spans), (Names{"before", "after"}));
     EXPECT_EQ(report.records.marks.size(), 1u);
     EXPECT_EQ(open_names(report), (Names{"open before"}));
@@ -112,7 +112,7 @@ TEST(Journal, DetachWithoutRemovingLeavesTheFileUnlocked) {
     testing::close(testing::open("kept"));
     detach(false);
     testing::close(testing::open("later"));
-    const spool::JournalReport report = inspect(dir / "a.journal");
+    const journal::Report report = inspect(dir / "a.journal");
     EXPECT_FALSE(report.alive);
     EXPECT_EQ(names_of(report.records.spans), (Names{"kept"}));
   });
@@ -214,7 +214,7 @@ TEST(Journal, DiskThatFillsUpMeansMemoryFromThere) {
     EXPECT_EQ(tap.take().spans.size(), spans);
     EXPECT_EQ(Journal::instance().file_bytes(), bytes);
     EXPECT_EQ(Journal::bus_errors(), 0u) << "every page of the file was there before it was used";
-    const spool::JournalReport report = inspect(dir / "a.journal");
+    const journal::Report report = inspect(dir / "a.journal");
     EXPECT_GT(report.records.spans.size(), 0u) << "what lies in the file can be read";
     EXPECT_LT(report.records.spans.size(), spans);
     detach(true);

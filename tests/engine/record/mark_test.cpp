@@ -197,7 +197,7 @@ TEST_F(Mark, SpanListsItsNewest1024) {
     const model::Batch batch = tap.take();
     EXPECT_EQ(batch.marks.size(), 3000u) << "every mark is recorded and names its span";
     ASSERT_EQ(batch.spans.size(), 1u);
-    ASSERT_EQ(batch.spans[0].mark_id_count, spool::MarkLists::kMaxListed);
+    ASSERT_EQ(batch.spans[0].mark_id_count, journal::MarkLists::kMaxListed);
     for (std::uint32_t i = 0; i < 1024; ++i) {
       ASSERT_EQ(batch.mark_ids[batch.spans[0].first_mark_id + i],
                 tap.id_of(sequences[3000 - 1024 + i]))

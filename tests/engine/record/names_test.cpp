@@ -37,8 +37,8 @@ TEST(Names, TooLongIsRefused) {
 
 TEST(Names, ReaderOfTheJournalFindsThemAtTheSameId) {
   const std::uint32_t id = intern("names.journal");
-  const spool::JournalView view{reinterpret_cast<const std::byte*>(&Journal::instance().header()),
-                                kMaxBlocks};
+  const journal::View view{reinterpret_cast<const std::byte*>(&Journal::instance().header()),
+                           kMaxBlocks};
   const std::string_view text = view.name(id);
   EXPECT_EQ(text, "names.journal");
   EXPECT_EQ(interned_id(text), id);
@@ -69,7 +69,7 @@ TEST(Names, FullTableSaysNoAndScopesCarryTheirOwnText) {
     EXPECT_GT(taken, 900);
     const std::string name = "no room for this one";
     EXPECT_EQ(intern(name), 0u);
-    EXPECT_NE(intern("cirron.session"), 0u) << "what is there stays there";
+    EXPECT_NE(intern("sonde.session"), 0u) << "what is there stays there";
 
     ThreadState* thread = this_thread();
     const ScopeHandle handle =
@@ -90,8 +90,8 @@ TEST(Names, ChildKeepsTheIdsOfItsParent) {
   open_gate();
   testing::in_child([id] {
     EXPECT_EQ(intern("names.inherited"), id);
-    const spool::JournalView view{reinterpret_cast<const std::byte*>(&Journal::instance().header()),
-                                  kMaxBlocks};
+    const journal::View view{reinterpret_cast<const std::byte*>(&Journal::instance().header()),
+                             kMaxBlocks};
     EXPECT_EQ(view.name(id), "names.inherited")
         << "the child's journal is a new one, with all names in it";
   });

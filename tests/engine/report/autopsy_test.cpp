@@ -7,6 +7,9 @@
 namespace sonde::report {
 namespace {
 
+using model::Autopsy;
+using model::Fate;
+using model::ProcessState;
 using sonde::testing::mark;
 using sonde::testing::span;
 

@@ -9,8 +9,8 @@
 namespace sonde::report {
 namespace {
 
-using analysis::Epoch;
 using analysis::TensorLine;
+using model::Epoch;
 
 const Epoch kFirst = {.index = 0, .rank = 0, .run = 1};
 const Epoch kSecond = {.index = 1, .rank = 0, .run = 1, .order = 1};

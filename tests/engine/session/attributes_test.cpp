@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -23,7 +24,7 @@ using testing::SpoolContents;
 using testing::TempDir;
 
 std::string session_attrs(const std::vector<model::Span>& spans) {
-  const model::Span* session = find_span(spans, "cirron.session");
+  const model::Span* session = find_span(spans, "sonde.session");
   return session == nullptr ? "no session" : std::string(session->attrs);
 }
 
@@ -72,9 +73,9 @@ TEST(Attributes, OfAKilledProcessAreOldOrNew) {
     ASSERT_TRUE(child.heard());
     ::usleep(static_cast<useconds_t>(1000 * attempt));
     child.kill_and_wait();
-    spool::recover_directory(dir.path());
+    run::recover_directory(dir.path());
     const SpoolContents spool = read_spool(dir.path());
-    const model::Span* session = find_span(spool.spans, "cirron.session");
+    const model::Span* session = find_span(spool.spans, "sonde.session");
     ASSERT_NE(session, nullptr);
     const std::string attrs(session->attrs);
     const std::size_t a = attrs.find("\"a\":"), b = attrs.find(",\"b\":"), end = attrs.find(",\"s");

@@ -3,97 +3,40 @@
 
 #include <pthread.h>
 #include <signal.h>
-
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "engine/snapshot/blob_copy.h"
-#include "tests/engine/support/refuse.h"
+#include "engine/base/face.h"
+#include "tests/engine/support/captures.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
 namespace {
 
 using snapshot::Capture;
-using snapshot::Catalogue;
+using testing::capture_of;
 using testing::Child;
+using testing::count_in;
 using testing::engine;
-using testing::files_in;
 using testing::in_child;
+using testing::kSpan;
 using testing::LogLines;
 using testing::read_spool;
 using testing::RunningSession;
+using testing::slow_flush;
+using testing::snapshots_in;
+using testing::soon;
 using testing::spool_to;
-using testing::SpoolContents;
 using testing::stop;
+using testing::Switch;
 using testing::TempDir;
-
-constexpr base::Id kSpan{7, 8};
-
-Capture capture_of(std::size_t tensors, const std::string& name = "w") {
-  Catalogue catalogue(tensors);
-  for (std::size_t i = 0; i < tensors; ++i)
-    catalogue[i] = {name + std::to_string(i), "float32", {2, 3}, ""};
-  Capture capture;
-  capture.span_id = kSpan;
-  capture.ts_ns = 5;
-  capture.statistics.resize(tensors, snapshot::Statistics());
-  capture.catalogue = std::make_shared<const Catalogue>(std::move(catalogue));
-  return capture;
-}
-
-Capture capture_with_nan(const std::string& name) {
-  Capture capture = capture_of(3, name);
-  capture.statistics[1]->nan_count = 1;
-  return capture;
-}
-
-// Ready when the test says so.
-struct Switch : snapshot::Pending {
-  explicit Switch(std::shared_ptr<std::atomic<bool>> on) : on_(std::move(on)) {}
-  bool ready() noexcept override { return on_->load(); }
-  void complete(Capture& capture, bool give_up) noexcept override {
-    if (give_up) return;
-    for (auto& all : capture.statistics) all.emplace().mean = 2.5;
-  }
-  std::shared_ptr<std::atomic<bool>> on_;
-};
-
-std::vector<std::string> snapshots_in(const SpoolContents& spool) {
-  std::vector<std::string> all;
-  for (const auto& batch : spool.batches)
-    for (const model::Snapshot& snapshot : batch->snapshots) all.emplace_back(snapshot.json);
-  return all;
-}
-
-std::size_t count_in(const std::string& directory) {
-  return snapshots_in(read_spool(directory)).size();
-}
-
-// Looks every millisecond, for ten seconds at most.
-template <typename Condition>
-bool soon(Condition condition) {
-  for (int i = 0; i < 10'000; ++i) {
-    if (condition()) return true;
-    ::usleep(1000);
-  }
-  return false;
-}
-
-Options slow_flush(const std::string& directory) {
-  Options options = spool_to(directory);
-  options.flush_interval_ns = 3'600'000'000'000;
-  return options;
-}
 
 TEST(Captures, ReachTheSpoolAtOnce) {
   const TempDir dir;
@@ -323,274 +266,18 @@ TEST(Captures, FullDiskLosesSnapshotsBeforeSpans) {
 TEST(Captures, TooManyAreDroppedAndSaid) {
   in_child([] {
     LogLines log;
+    base::Face face;
+    face.advice["snapshots-dropped"] = "snapshot_drop_count counts them";
+    base::set_face(face);
     Captures captures;
     ASSERT_TRUE(captures.add(capture_of(Captures::kMaxRecords + 1))) << "one is always taken";
     ASSERT_FALSE(captures.add(capture_of(1)));
     EXPECT_EQ(captures.lost(), 1u);
-    EXPECT_TRUE(LogLines::has("snapshot_drop_count"));
+    EXPECT_TRUE(LogLines::has("the newest are dropped; snapshot_drop_count counts them"));
     model::Batch batch;
     captures.look();
     captures.collect(~std::size_t{0} >> 1, false, batch);
     EXPECT_TRUE(captures.add(capture_of(1)));
-  });
-}
-
-std::unique_ptr<snapshot::BlobSource> blob_of(const std::vector<float>& values) {
-  const auto size = static_cast<std::int64_t>(values.size());
-  const snapshot::Tensor tensor{values.data(), snapshot::Element::kFloat32, 1, &size, nullptr};
-  const std::uint64_t bytes = 4 * values.size();
-  return snapshot::BlobCopy::take(engine().reserve_blob(bytes), {{"w0", "F32", {size}}},
-                                  {&tensor, 1});
-}
-
-TEST(CapturesWithBlobs, RecordsNameTheFile) {
-  const TempDir dir;
-  in_child([&] {
-    const RunningSession session(slow_flush(dir.path()));
-    Capture capture = capture_of(2);
-    capture.mode = "sampled";
-    capture.in_blob = {true, false};
-    engine().add_capture(std::move(capture), blob_of({1, 2, 3}));
-    ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 2; })) << "the writer wakes the drain";
-    const std::string path = dir / "snapshots/00000000000000070000000000000008/weights.safetensors";
-    EXPECT_TRUE(std::filesystem::exists(path));
-    const std::vector<std::string> all = snapshots_in(read_spool(dir.path()));
-    EXPECT_NE(all[0].find(R"("mode":"sampled")"), std::string::npos);
-    EXPECT_NE(all[0].find(R"("blob_uri":"file://)" + path + '"'), std::string::npos) << all[0];
-    EXPECT_NE(all[1].find(R"("mode":"stats")"), std::string::npos);
-    EXPECT_EQ(engine().counters().blobs, 1u);
-  });
-}
-
-TEST(CapturesWithBlobs, StopWritesThemAll) {
-  const TempDir dir;
-  in_child([&] {
-    engine().start(slow_flush(dir.path()));
-    for (std::uint64_t i = 0; i < 10; ++i) {
-      Capture capture = capture_of(1);
-      capture.span_id = {7, i};
-      capture.in_blob = {true};
-      engine().add_capture(std::move(capture), blob_of(std::vector<float>(1 << 20, 1.0f)));
-    }
-    stop();
-    EXPECT_EQ(count_in(dir.path()), 10u);
-    EXPECT_EQ(engine().counters().blobs, 10u);
-    EXPECT_EQ(engine().counters().dropped_blobs, 0u);
-  });
-}
-
-TEST(CapturesWithBlobs, BlobThatFailsLeavesTheStatistics) {
-  const TempDir dir;
-  std::ofstream(dir / "snapshots") << "in the way";
-  in_child([&] {
-    LogLines log;
-    engine().start(slow_flush(dir.path()));
-    for (int i = 0; i < 2; ++i) {
-      Capture capture = capture_of(2);
-      capture.mode = "full";
-      capture.in_blob = {true, false};
-      engine().add_capture(std::move(capture), blob_of({1}));
-    }
-    stop();
-    const std::vector<std::string> all = snapshots_in(read_spool(dir.path()));
-    ASSERT_EQ(all.size(), 4u);
-    for (const std::string& record : all) {
-      EXPECT_NE(record.find(R"("mode":"stats","stats":{)"), std::string::npos);
-      EXPECT_NE(record.find(R"("blob_uri":null)"), std::string::npos);
-    }
-    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
-    EXPECT_EQ(LogLines::count("statistics are kept"), 1u) << LogLines::all();
-  });
-}
-
-TEST(CapturesWithBlobs, OneThatCouldNotBeCopiedIsSaidAndCounted) {
-  const TempDir dir;
-  in_child([&] {
-    LogLines log;
-    engine().start(slow_flush(dir.path()));
-    for (int i = 0; i < 2; ++i) {
-      Capture capture = capture_of(2);
-      capture.in_blob = {true, false};
-      engine().add_capture(std::move(capture), nullptr);
-    }
-    engine().add_capture(capture_of(1), nullptr);  // nobody wanted a file
-    stop();
-    EXPECT_EQ(count_in(dir.path()), 5u);
-    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
-    EXPECT_EQ(LogLines::count("raw tensors of a snapshot could not be copied"), 1u)
-        << LogLines::all();
-  });
-}
-
-TEST(CapturesWithBlobs, OneWithoutRoomIsCountedOnceAndSaidOnce) {
-  const TempDir dir;
-  in_child([&] {
-    LogLines log;
-    Options options = slow_flush(dir.path());
-    options.blobs.max_waiting_bytes = 3;
-    engine().start(options);
-    Capture capture = capture_of(1);
-    capture.in_blob = {true};
-    EXPECT_FALSE(engine().reserve_blob(4));
-    engine().add_capture(std::move(capture), nullptr);
-    stop();
-    EXPECT_EQ(engine().counters().dropped_blobs, 1u);
-    EXPECT_EQ(LogLines::count("statistics are kept"), 1u) << LogLines::all();
-    EXPECT_TRUE(LogLines::has("wait to be written"));
-  });
-}
-
-// A thread to write the file cannot be had, but the one that drains is there.
-TEST(CapturesWithBlobs, WithoutAThreadForTheFileTheStatisticsAreWritten) {
-  const TempDir dir;
-  in_child([&] {
-    LogLines log;
-    engine().start(slow_flush(dir.path()));
-    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
-    sigset_t before, after;
-    pthread_sigmask(SIG_SETMASK, nullptr, &before);
-    for (int i = 0; i < 2; ++i) {
-      Capture capture = capture_of(2);
-      capture.in_blob = {true, false};
-      engine().add_capture(std::move(capture), blob_of({1, 2, 3}));
-    }
-    pthread_sigmask(SIG_SETMASK, nullptr, &after);
-    EXPECT_EQ(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
-    EXPECT_EQ(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
-    stop();
-    EXPECT_EQ(count_in(dir.path()), 4u);
-    EXPECT_EQ(engine().counters().dropped_blobs, 2u);
-    EXPECT_EQ(LogLines::count("cannot start a thread"), 1u) << LogLines::all();
-    EXPECT_TRUE(LogLines::has("ulimit -u"));
-  });
-}
-
-TEST(CapturesWithBlobs, WithoutADirectoryThereIsNoRoom) {
-  in_child([] {
-    LogLines log;
-    Options options;
-    options.handle_signals = false;
-    EXPECT_FALSE(engine().reserve_blob(1)) << "no session";
-    const RunningSession session(options);
-    EXPECT_FALSE(engine().reserve_blob(1));
-    EXPECT_FALSE(engine().reserve_blob(1));
-    EXPECT_EQ(LogLines::count("no output directory for raw tensors"), 1u);
-  });
-}
-
-TEST(FirstNonFinite, IsSaidOnceAndMarked) {
-  const TempDir dir;
-  in_child([&] {
-    LogLines log;
-    std::vector<std::string> lines;
-    Options options = slow_flush(dir.path());
-    options.lines.push_back({{}, [&](const std::vector<std::string>& some) {
-                               lines.insert(lines.end(), some.begin(), some.end());
-                             }});
-    engine().start(options);
-    const record::ScopeHandle epoch =
-        testing::open("epoch", {.index = 7, .flags = record::kHasIndex});
-    testing::close(epoch);
-    engine().flush();
-    const base::Id span = testing::trace().spans.at(0).id;
-    Capture bad = capture_with_nan("layer3.weight.grad");
-    bad.span_id = span;
-    bad.epoch = 7;
-    bad.step = 3120;
-    engine().add_capture(capture_of(4));
-    engine().add_capture(std::move(bad));
-    engine().add_capture(capture_with_nan("later"));
-    engine().flush();
-    const std::string text =
-        "[cirron] first non-finite value: layer3.weight.grad1 at epoch[7] step[3120]";
-    EXPECT_EQ(LogLines::all(), text + "\n");
-    EXPECT_EQ(std::count(lines.begin(), lines.end(), text), 1);
-
-    const auto spool = read_spool(dir.path());
-    ASSERT_EQ(spool.marks.size(), 1u);
-    EXPECT_EQ(spool.marks[0].name, "first_non_finite");
-    EXPECT_EQ(spool.marks[0].text, "layer3.weight.grad1");
-    EXPECT_EQ(spool.marks[0].attrs, R"("epoch":7,"step":3120)");
-    EXPECT_EQ(spool.marks[0].span_id, span);
-    EXPECT_FALSE(spool.marks[0].summary);
-    const model::Batch shown = testing::trace();
-    ASSERT_EQ(shown.marks.size(), 1u) << "on a span that was closed before";
-    EXPECT_EQ(shown.marks[0].span_id, span);
-    EXPECT_EQ(shown.marks[0].text, "layer3.weight.grad1");
-
-    stop();
-    engine().start(options);
-    engine().add_capture(capture_with_nan("again"));
-    stop();
-    EXPECT_TRUE(LogLines::all().ends_with("[cirron] first non-finite value: again1\n"))
-        << "what is not known is left out\n"
-        << LogLines::all();
-  });
-}
-
-TEST(FirstNonFinite, GradientsDoNotUseUpTheWordOnWeights) {
-  in_child([] {
-    using snapshot::Kind;
-    LogLines log;
-    Options options;
-    options.handle_signals = false;
-    engine().start(options);
-    const auto add = [](const char* name, Kind kind, std::uint64_t span) {
-      Capture bad = capture_with_nan(name);
-      bad.kind = kind;
-      bad.span_id = {0, span};
-      engine().add_capture(std::move(bad), nullptr, true);
-    };
-    add("spoilt by a", Kind::kWeights, 1);
-    add("a", Kind::kGradients, 1);
-    engine().flush();
-    EXPECT_EQ(LogLines::all(), "[cirron] first non-finite value: a1\n") << "the cause";
-    stop();
-    engine().start(options);
-    add("b", Kind::kGradients, 2);
-    add("c", Kind::kWeights, 3);
-    add("d", Kind::kWeights, 4);
-    engine().flush();
-    EXPECT_EQ(LogLines::count("c1"), 1u);
-    EXPECT_EQ(LogLines::count("d1"), 0u);
-    stop();
-  });
-}
-
-TEST(FirstNonFinite, OnAnOpenSpan) {
-  in_child([] {
-    Options options;
-    options.handle_signals = false;
-    const RunningSession session(options);
-    const record::ScopeHandle epoch = testing::open("epoch");
-    Capture bad = capture_with_nan("w");
-    bad.span_id = testing::trace().spans.back().id;
-    engine().add_capture(std::move(bad));
-    engine().flush();
-    EXPECT_EQ(testing::trace().marks.size(), 1u);
-    testing::close(epoch);
-    const model::Batch shown = testing::trace();
-    ASSERT_EQ(shown.marks.size(), 1u);
-    EXPECT_EQ(shown.marks[0].name, "first_non_finite");
-  });
-}
-
-// A blob takes its time; what is wrong with the weights does not wait for it.
-TEST(FirstNonFinite, DoesNotWaitForTheBlob) {
-  const TempDir dir;
-  in_child([&] {
-    const RunningSession session(slow_flush(dir.path()));
-    Capture bad = capture_with_nan("w");
-    const auto on = std::make_shared<std::atomic<bool>>(false);
-    bad.blob = std::make_unique<Switch>(on);
-    engine().add_capture(std::move(bad));
-    engine().flush();
-    const auto spool = read_spool(dir.path());
-    EXPECT_EQ(spool.marks.size(), 1u);
-    EXPECT_EQ(snapshots_in(spool).size(), 0u);
-    on->store(true);
-    engine().flush();
-    EXPECT_EQ(count_in(dir.path()), 3u);
   });
 }
 

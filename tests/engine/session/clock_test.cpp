@@ -52,7 +52,7 @@ TEST(Clock, SteppedBackwardsNeitherReordersNorStretches) {
     const auto spool = read_spool(dir.path());  // in the order of the files' names
     EXPECT_EQ(testing::names_of(spool.spans),
               (std::vector<std::string>{"before", "after", "across the step", "later",
-                                        "cirron.session"}));
+                                        "sonde.session"}));
     for (const model::Span& span : spool.spans) {
       EXPECT_GE(span.end_ns, span.start_ns);
       EXPECT_LT(span.end_ns - span.start_ns, 60'000'000'000);

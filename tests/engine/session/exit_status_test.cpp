@@ -62,7 +62,7 @@ std::string attrs_after(const std::function<void()>& end) {
   child.wait();
   EXPECT_TRUE(files_in(dir.path() + "/live").empty());
   const SpoolContents spool = read_spool(dir.path());
-  const model::Span* session = find_span(spool.spans, "cirron.session");
+  const model::Span* session = find_span(spool.spans, "sonde.session");
   return session == nullptr ? "no session" : std::string(session->attrs);
 }
 

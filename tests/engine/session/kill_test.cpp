@@ -10,7 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/spool/journal_file.h"
+#include "engine/journal/file.h"
+#include "engine/run/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -55,7 +56,7 @@ void record_for_ever(int thread, Progress& progress) {
 std::int64_t count_losses(const std::string& output_dir) {
   std::int64_t losses = 0;
   for (const std::string& path : files_in(output_dir + "/live", ".journal")) {
-    spool::JournalFile file;
+    journal::File file;
     EXPECT_TRUE(file.open(path, false).ok());
     for (const record::Lane* lane : file.view().lanes()) {
       losses += static_cast<std::int64_t>(lane->lost_spans.load());
@@ -70,7 +71,7 @@ void check(const std::string& output_dir, const Progress& progress, std::int64_t
   std::int64_t missing = 0;
   std::vector<std::vector<int>> seen(kThreads);
   for (const model::Span& span : spool.spans) {
-    if (span.name == "cirron.session") ++sessions;
+    if (span.name == "sonde.session") ++sessions;
     if (span.name == "outer") {
       ++outers;
       EXPECT_EQ(span.attrs, R"("sonde.closed_by":"death")");
@@ -114,7 +115,7 @@ TEST(Kill, AtRandomMoments) {
     ::usleep(random() % 40'000);
     child.kill_and_wait();
     const std::int64_t losses = count_losses(dir.path());
-    spool::recover_directory(dir.path());
+    run::recover_directory(dir.path());
     check(dir.path(), *progress, losses);
     EXPECT_TRUE(files_in(dir / "live", ".journal").empty());
     ::munmap(progress, sizeof(Progress));
@@ -139,11 +140,11 @@ TEST(Kill, WhileItStops) {
     ASSERT_TRUE(child.heard());
     ::usleep(random() % 12'000);
     child.kill_and_wait();
-    spool::recover_directory(dir.path());
+    run::recover_directory(dir.path());
     const auto spool = read_spool(dir.path());
     EXPECT_EQ(spool.spans.size(), 2003u);
     ASSERT_NE(find_span(spool.spans, "inner"), nullptr);
-    ASSERT_NE(find_span(spool.spans, "cirron.session"), nullptr);
+    ASSERT_NE(find_span(spool.spans, "sonde.session"), nullptr);
     EXPECT_TRUE(files_in(dir / "live", ".journal").empty());
     if (::testing::Test::HasFailure()) return;
   }
@@ -192,7 +193,7 @@ TEST(Kill, CrashesAndSilentExitsKeepTheirSpansToo) {
       ::_exit(3);
     });
     child.wait();
-    const spool::Recovery recovery = spool::recover_directory(dir.path());
+    const run::Recovery recovery = run::recover_directory(dir.path());
     EXPECT_EQ(recovery.spans, 1u) << way;
     EXPECT_EQ(recovery.open_scopes, 2u) << way;
   }

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/journal/ring_reader.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
-#include "engine/spool/ring_reader.h"
 
 namespace sonde::session {
 namespace {
@@ -83,7 +83,7 @@ TEST(Memory, KeepsEveryFieldOfASpan) {
 TEST(Memory, InternedNamesAreNotCopied) {
   Memory memory;
   const std::uint32_t id = record::intern("interned in memory");
-  const spool::JournalView view{
+  const journal::View view{
       reinterpret_cast<const std::byte*>(&record::Journal::instance().header()),
       record::kMaxBlocks};
   add(memory, {make_span(1, view.name(id))});

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/file.h"
-#include "engine/spool/journal.h"
+#include "engine/run/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -62,7 +62,7 @@ TEST(OnDemand, NothingIsThereBeforeTheFirstRecord) {
     EXPECT_FALSE(exists(out));
     EXPECT_TRUE(sigterm_is_default());
     EXPECT_EQ(threads(), before);
-    EXPECT_EQ(names_of(testing::trace().spans), (Names{"cirron.session"}));
+    EXPECT_EQ(names_of(testing::trace().spans), (Names{"sonde.session"}));
     EXPECT_FALSE(exists(out)) << "reading records nothing";
     stop();
     EXPECT_FALSE(exists(out));
@@ -84,7 +84,7 @@ TEST(OnDemand, TheFirstScopeFindsTheJournal) {
     stop();
     EXPECT_TRUE(files_in(out + "/live").empty());
     const testing::SpoolContents spool = read_spool(out);
-    const model::Span* session = find_span(spool.spans, "cirron.session");
+    const model::Span* session = find_span(spool.spans, "sonde.session");
     ASSERT_NE(session, nullptr);
     EXPECT_LE(session->start_ns, began) << "it began with profile(), not with the first scope";
     ASSERT_NE(find_span(spool.spans, "work"), nullptr);
@@ -102,7 +102,7 @@ TEST(OnDemand, KilledRightAfterItsFirstScopeItHasIt) {
   });
   ASSERT_TRUE(child.heard());
   child.kill_and_wait();
-  EXPECT_EQ(spool::recover_directory(dir.path()).open_scopes, 2u);
+  EXPECT_EQ(run::recover_directory(dir.path()).open_scopes, 2u);
   EXPECT_NE(find_span(read_spool(dir.path()).spans, "work"), nullptr);
 }
 
@@ -127,7 +127,7 @@ TEST(OnDemand, WhatWasRecordedBeforeOpensItAtOnce) {
     engine().start(on_demand(dir.path()));
     EXPECT_EQ(files_in(dir / "live", ".journal").size(), 1u);
     stop();
-    EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"before", "cirron.session"}));
+    EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"before", "sonde.session"}));
   });
 }
 
@@ -169,7 +169,7 @@ TEST(OnDemand, AForkedChildIsToldThatItsParentsSlept) {
     testing::close(testing::open("work"));
     in_child([&] { EXPECT_FALSE(engine().slept_at_fork()); });
     stop();
-    EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"work", "cirron.session"}));
+    EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"work", "sonde.session"}));
   });
 }
 

@@ -52,7 +52,7 @@ TEST(Session, SpansReachTheSpoolUnderTheSession) {
     EXPECT_TRUE(files_in(dir / "live").empty()) << "a clean end leaves no journal";
 
     const SpoolContents spool = read_spool(dir.path());
-    const model::Span* session = find_span(spool.spans, "cirron.session");
+    const model::Span* session = find_span(spool.spans, "sonde.session");
     ASSERT_NE(session, nullptr);
     EXPECT_EQ(session->attrs, R"("pid":1,"device":"cpu")");
     EXPECT_FALSE(session->parent_id);
@@ -155,9 +155,9 @@ TEST(Session, SinksGetLinesAndBatches) {
     testing::close(epoch);
     stop();
     ASSERT_EQ(lines.size(), 2u);
-    EXPECT_TRUE(lines[0].starts_with("[cirron] epoch[0] - ")) << lines[0];
+    EXPECT_TRUE(lines[0].starts_with("[sonde] epoch[0] - ")) << lines[0];
     EXPECT_TRUE(lines[0].ends_with(" {epoch_loss=0.5234}")) << lines[0];
-    EXPECT_TRUE(lines[1].starts_with("[cirron] cirron.session - ")) << lines[1];
+    EXPECT_TRUE(lines[1].starts_with("[sonde] sonde.session - ")) << lines[1];
     ASSERT_FALSE(batches.empty());
     EXPECT_TRUE(batches[0].starts_with("{\"schema_version\":1,"));
   });
@@ -199,7 +199,7 @@ TEST(Session, StopClosesWhatIsOpenOnEveryThread) {
     EXPECT_EQ(find_span(spool.spans, "inner")->thread_id, ident) << "the thread that opened it";
     EXPECT_EQ(find_span(spool.spans, "mine")->thread_id,
               static_cast<std::uint64_t>(pthread_self()));
-    EXPECT_EQ(spool.spans.back().name, "cirron.session") << "the session ends last";
+    EXPECT_EQ(spool.spans.back().name, "sonde.session") << "the session ends last";
     EXPECT_EQ(spool.spans.back().attrs, "");
   });
 }
@@ -250,7 +250,7 @@ TEST(Session, CyclesWithScopesOpenOnOtherThreads) {
     const SpoolContents spool = read_spool(dir.path());
     EXPECT_EQ(distinct(spool.spans), spool.spans.size()) << "none twice";
     const Names names = names_of(spool.spans);
-    EXPECT_EQ(std::count(names.begin(), names.end(), "cirron.session"), kCycles);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "sonde.session"), kCycles);
     EXPECT_EQ(engine().counters().damaged_records, 0u);
   });
 }
@@ -263,12 +263,12 @@ TEST(Session, StartsCleanAfterAStop) {
     stop();
     engine().start(spool_to(dir / "two"));
     testing::close(testing::open("second"));
-    EXPECT_EQ(names_of(testing::trace().spans), (Names{"second", "cirron.session"}));
+    EXPECT_EQ(names_of(testing::trace().spans), (Names{"second", "sonde.session"}));
     stop();
     EXPECT_EQ(find_span(read_spool(dir / "two").spans, "first"), nullptr);
     EXPECT_EQ(find_span(read_spool(dir / "one").spans, "second"), nullptr);
-    EXPECT_NE(find_span(read_spool(dir / "one").spans, "cirron.session")->id,
-              find_span(read_spool(dir / "two").spans, "cirron.session")->id);
+    EXPECT_NE(find_span(read_spool(dir / "one").spans, "sonde.session")->id,
+              find_span(read_spool(dir / "two").spans, "sonde.session")->id);
   });
 }
 
@@ -283,7 +283,7 @@ TEST(Session, TraceShowsClosedAndOpenWithTheirMarks) {
     testing::open("inner", {.attrs = R"("k":1)"});
     testing::mark("loss", 2);
     const model::Batch batch = testing::trace();
-    EXPECT_EQ(names_of(batch.spans), (Names{"closed", "cirron.session", "outer", "inner"}));
+    EXPECT_EQ(names_of(batch.spans), (Names{"closed", "sonde.session", "outer", "inner"}));
     const model::Span& outer = batch.spans[2];
     EXPECT_TRUE(outer.open());
     EXPECT_EQ(outer.index, 1);

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -75,8 +76,8 @@ TEST(Signals, WhileEveryThreadRecords) {
   });
   ASSERT_TRUE(child.heard());
   EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
-  spool::recover_directory(dir.path());
-  EXPECT_NE(find_span(read_spool(dir.path()).spans, "cirron.session"), nullptr);
+  run::recover_directory(dir.path());
+  EXPECT_NE(find_span(read_spool(dir.path()).spans, "sonde.session"), nullptr);
 }
 
 TEST(Signals, SecondOneEndsItAtOnce) {
@@ -93,10 +94,10 @@ TEST(Signals, SecondOneEndsItAtOnce) {
   child.signal(SIGTERM);
   ::usleep(200'000);
   EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
-  spool::recover_directory(dir.path());
+  run::recover_directory(dir.path());
   const auto spool = read_spool(dir.path());
   EXPECT_NE(find_span(spool.spans, "work"), nullptr);
-  EXPECT_NE(find_span(spool.spans, "cirron.session"), nullptr) << "the journal had it";
+  EXPECT_NE(find_span(spool.spans, "sonde.session"), nullptr) << "the journal had it";
 }
 
 TEST(Signals, PatienceEnds) {
@@ -131,7 +132,7 @@ TEST(Signals, DuringTheStopIsNotSwallowed) {
     const std::uint64_t start = base::monotonic_ns();
     EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
     EXPECT_LT(base::monotonic_ns() - start, 4'000'000'000u);
-    spool::recover_directory(dir.path());
+    run::recover_directory(dir.path());
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 3001u);
   }
 }

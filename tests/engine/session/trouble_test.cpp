@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/run/recovery.h"
 #include "engine/session/engine.h"
 #include "engine/session/outbox.h"
 #include "tests/engine/support/refuse.h"
@@ -105,8 +106,8 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     testing::open("left open");
     stop();
     ASSERT_EQ(files_in(dir / "live", ".journal").size(), 1u);
-    spool::JournalReport left;
-    ASSERT_TRUE(spool::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
+    journal::Report left;
+    ASSERT_TRUE(run::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
     EXPECT_TRUE(left.ended) << "not killed";
     EXPECT_FALSE(left.clean) << "and not everything is in the spool";
     std::filesystem::remove(ballast);
@@ -123,7 +124,7 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     const auto spool = read_spool(dir.path());
     EXPECT_EQ(spool.spans.size(), 100u + 1012 + 2);
     const Names names = names_of(spool.spans);
-    EXPECT_EQ(std::count(names.begin(), names.end(), "cirron.session"), 2);
+    EXPECT_EQ(std::count(names.begin(), names.end(), "sonde.session"), 2);
     EXPECT_EQ(find_span(spool.spans, "left open")->attrs, R"("sonde.closed_by":"shutdown")");
     EXPECT_TRUE(files_in(dir / "live").empty());
   });
@@ -150,7 +151,7 @@ TEST(Trouble, FullDiskAndAKillLoseNothingEither) {
   ASSERT_TRUE(child.heard());
   child.kill_and_wait();
   std::filesystem::remove(dir / "ballast");
-  spool::recover_directory(dir.path());
+  run::recover_directory(dir.path());
   EXPECT_EQ(read_spool(dir.path()).spans.size(), 100u + 1000 + 1 + 1 + 1);
 }
 
@@ -187,7 +188,7 @@ TEST(Trouble, DirectoryRemovedMidRunIsMadeAgain) {
     EXPECT_EQ(read_spool(dir / "out").spans.size(), 20u);
     EXPECT_EQ(LogLines::count("was removed"), 1u) << "the journal is gone: said once";
     stop();
-    EXPECT_NE(find_span(read_spool(dir / "out").spans, "cirron.session"), nullptr);
+    EXPECT_NE(find_span(read_spool(dir / "out").spans, "sonde.session"), nullptr);
   });
 }
 
@@ -238,7 +239,7 @@ TEST(Trouble, TruncatedJournalIsSurvived) {
     record(5);
     stop();
     const auto fresh = read_spool(dir / "fresh");
-    EXPECT_NE(find_span(fresh.spans, "cirron.session"), nullptr);
+    EXPECT_NE(find_span(fresh.spans, "sonde.session"), nullptr);
     const Names names = names_of(fresh.spans);
     EXPECT_EQ(std::count(names.begin(), names.end(), "x"), 5) << "the next session is whole again";
     const std::int64_t now = base::wall_clock_ns();
@@ -263,7 +264,7 @@ TEST(Trouble, SinkThatThrowsLosesNeitherBatchNorThread) {
     }
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 30u);
     stop();
-    EXPECT_NE(find_span(read_spool(dir.path()).spans, "cirron.session"), nullptr);
+    EXPECT_NE(find_span(read_spool(dir.path()).spans, "sonde.session"), nullptr);
   });
 }
 

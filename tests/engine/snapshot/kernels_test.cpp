@@ -188,21 +188,27 @@ TEST_P(EachKernels, KeepWhatIsFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   for (std::size_t count = 0; count < 200; ++count) {
     std::vector<float> values = random_floats(count, 7), kept;
-    std::uint64_t wanted_nans = 0;
+    NonFinite wanted;
     for (std::size_t i = 0; i < count; ++i) {
       if (i % 5 == 2) values[i] = i % 2 == 0 ? std::nanf("") : i % 3 == 0 ? inf : -inf;
       if (count % 7 == 0) values[i] = std::nanf("");  // nothing is left
-      wanted_nans += std::isnan(values[i]);
+      wanted.nans += std::isnan(values[i]);
+      wanted.infinities += std::isinf(values[i]);
+      wanted.minus_infinities += values[i] == -inf;
       if (std::isfinite(values[i])) kept.push_back(values[i]);
     }
     std::vector<double> doubles(values.begin(), values.end());
-    std::uint64_t nans = 0, double_nans = 10;  // counted on top
-    values.resize(kernels().keep_finite_floats(values.data(), count, nans));
-    doubles.resize(kernels().keep_finite_doubles(doubles.data(), count, double_nans));
+    NonFinite others, of_doubles{.nans = 10, .infinities = 30, .minus_infinities = 20};
+    values.resize(kernels().keep_finite_floats(values.data(), count, others));
+    doubles.resize(kernels().keep_finite_doubles(doubles.data(), count, of_doubles));
     ASSERT_EQ(values, kept) << count;
     ASSERT_EQ(std::vector<float>(doubles.begin(), doubles.end()), kept) << count;
-    ASSERT_EQ(nans, wanted_nans) << count;
-    ASSERT_EQ(double_nans, wanted_nans + 10) << count;
+    ASSERT_EQ(others.nans, wanted.nans) << count;
+    ASSERT_EQ(others.infinities, wanted.infinities) << count;
+    ASSERT_EQ(others.minus_infinities, wanted.minus_infinities) << count;
+    ASSERT_EQ(of_doubles.nans, wanted.nans + 10) << "counted on top, " << count;
+    ASSERT_EQ(of_doubles.infinities, wanted.infinities + 30) << count;
+    ASSERT_EQ(of_doubles.minus_infinities, wanted.minus_infinities + 20) << count;
   }
 }
 

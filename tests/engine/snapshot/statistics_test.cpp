@@ -47,6 +47,7 @@ TEST(Statistics, NothingFiniteIsAllZero) {
   const Statistics found = of<float>({nan, inf, -inf}, Element::kFloat32);
   EXPECT_EQ(found.nan_count, 1u);
   EXPECT_EQ(found.inf_count, 2u);
+  EXPECT_EQ(found.minus_inf_count, 1u);
   EXPECT_EQ(found.count, 0u);
   EXPECT_EQ(found.min, 0);
   EXPECT_EQ(found.norm, 0);
@@ -120,6 +121,7 @@ TEST(Statistics, Bytes) {
   EXPECT_EQ(of(patterns, Element::kFloat8E5M2).max, 57344);
   EXPECT_EQ(of(patterns, Element::kFloat8E5M2).nan_count, 6u);
   EXPECT_EQ(of(patterns, Element::kFloat8E5M2).inf_count, 2u);
+  EXPECT_EQ(of(patterns, Element::kFloat8E5M2).minus_inf_count, 1u);
   EXPECT_EQ(of(patterns, Element::kFloat8E4M3FNUZ).max, 240);
   EXPECT_EQ(of(patterns, Element::kFloat8E4M3FNUZ).nan_count, 1u);
   EXPECT_EQ(of(patterns, Element::kFloat8E5M2FNUZ).max, 57344);
@@ -132,13 +134,15 @@ std::vector<float> many(std::size_t count) {
   std::vector<float> values(count);
   for (float& value : values) value = normal(random);
   values[count / 2] = std::nanf("");
+  values[count / 2 + 1] = -std::numeric_limits<float>::infinity();
   return values;
 }
 
 bool same(const Statistics& a, const Statistics& b) {
   return a.mean == b.mean && a.std == b.std && a.min == b.min && a.max == b.max &&
          a.norm == b.norm && a.count == b.count && a.nan_count == b.nan_count &&
-         a.inf_count == b.inf_count && a.zero_count == b.zero_count && a.counts == b.counts;
+         a.inf_count == b.inf_count && a.minus_inf_count == b.minus_inf_count &&
+         a.zero_count == b.zero_count && a.counts == b.counts;
 }
 
 TEST(Statistics, DoNotDependOnTheNumberOfThreads) {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "engine/journal/inspect.h"
 #include "engine/record/journal.h"
-#include "engine/spool/journal.h"
 #include "engine/spool/reader.h"
 #include "tests/engine/support/child.h"
 #include "tests/engine/support/ring_tap.h"
@@ -49,10 +49,10 @@ struct SpoolContents {
 
 inline SpoolContents read_spool(const std::string& output_dir) {
   SpoolContents all;
-  spool::Reader reader;
+  spool::FileReader reader;
   for (const std::string& path : files_in(output_dir + "/spool", ".json")) {
     auto batch = std::make_unique<model::Batch>();
-    const base::Status status = reader.read_file(path, *batch);
+    const base::Status status = reader.read(path, *batch);
     EXPECT_TRUE(status.ok()) << status.text();
     all.spans.insert(all.spans.end(), batch->spans.begin(), batch->spans.end());
     all.marks.insert(all.marks.end(), batch->marks.begin(), batch->marks.end());

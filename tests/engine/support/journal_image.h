@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/journal/ring_reader.h"
 #include "engine/record/layout.h"
-#include "engine/spool/ring_reader.h"
 
 namespace sonde::testing {
 
@@ -86,7 +86,7 @@ class JournalImage {
     std::memcpy(slot(block_number, index), &record, sizeof record);
   }
 
-  spool::JournalView view() const { return {memory_.get(), blocks_}; }
+  journal::View view() const { return {memory_.get(), blocks_}; }
   std::string_view bytes() const { return {reinterpret_cast<const char*>(memory_.get()), bytes_}; }
   void write(const std::string& path) const { std::ofstream(path, std::ios::binary) << bytes(); }
 

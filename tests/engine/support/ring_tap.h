@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/journal/ring_reader.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/mark.h"
 #include "engine/record/scope.h"
-#include "engine/spool/ring_reader.h"
 
 namespace sonde::testing {
 
@@ -45,8 +45,8 @@ class RingTap {
   }
 
  private:
-  spool::JournalView view_;
-  spool::RingReader reader_;
+  journal::View view_;
+  journal::RingReader reader_;
   std::vector<record::RingTail> cursors_;
 };
 

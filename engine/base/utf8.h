@@ -1,0 +1,36 @@
+// The little that is needed of UTF-8. Surrogates, which Python strings may hold alone, are taken
+// for three-byte sequences like any other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sonde::base {
+
+// A byte inside of a sequence, not its first.
+constexpr bool is_continuation(char byte) noexcept {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+// At most `bytes` of the text, cut between two code points.
+constexpr std::string_view cut_utf8(std::string_view text, std::size_t bytes) noexcept {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
+// Writes one code point, up to four bytes; returns the end.
+constexpr char* write_utf8(std::uint32_t code, char* out) noexcept {
+  const auto put = [&](std::uint32_t byte) { *out++ = static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+    return out;
+  }
+  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  put((0xF0u << (3 - more) & 0xF0) | code >> (6 * more));
+  for (int i = more - 1; i >= 0; --i) put(0x80 | (code >> (6 * i) & 0x3F));
+  return out;
+}
+
+}  // namespace sonde::base

@@ -1,0 +1,100 @@
+#include "engine/codec/mark_parser.h"
+
+#include "engine/base/non_finite.h"
+
+namespace sonde::codec {
+
+namespace {
+
+enum MarkKey : std::size_t {
+  kMarkId,
+  kSpanId,
+  kMarkName,
+  kValueType,
+  kValue,
+  kMarkAttrs,
+  kTime,
+  kKind,
+  kNonFinite,
+  kMarkKeys
+};
+constexpr Keys<kMarkKeys> kMark({"id\"", "span_id\"", "name\"", "value_type\"", "value\"",
+                                 "attrs\"", "ts_ns\"", "kind\"", "value_nonfinite\""});
+
+}  // namespace
+
+void MarkParser::parse(ondemand::array list) {
+  for (auto element : list) one(must(must(std::move(element)).get_object()));
+}
+
+void MarkParser::one(ondemand::object object) {
+  model::Mark& mark = out_.marks.emplace_back();
+  std::string_view type, token, non_finite;  // they may stand in any order
+  for (auto result : object) {
+    auto&& field = must(std::move(result));
+    ondemand::value& value = field.value();
+    const std::string_view text = token_of(value);
+    switch (kMark.find(field.key().raw(), expected_)) {
+      case kMarkId:
+        mark.id = id_of(text);
+        break;
+      case kSpanId:
+        mark.span_id = string_of(text) == "root" ? base::Id{} : id_of(text);
+        break;
+      case kMarkName:
+        mark.name = names_.get(string_of(text), out_.arena);
+        break;
+      case kValueType:
+        type = string_of(text);
+        break;
+      case kValue:
+        token = trim(text);
+        break;
+      case kMarkAttrs:
+        mark.attrs = members_of(value, out_.arena);
+        break;
+      case kTime:
+        mark.ts_ns = integer_of(text);
+        break;
+      case kKind:
+        mark.summary = string_of(text) == "summary";
+        break;
+      case kNonFinite:
+        non_finite = text;
+        break;
+      default:
+        break;
+    }
+  }
+  if (!mark.id || mark.name.data() == nullptr) refuse("a mark has no id or no name");
+  if (token == "null" && non_finite.starts_with('"')) {
+    mark.real = base::non_finite_named(string_of(non_finite));
+  } else {
+    value(type, token, mark);
+  }
+}
+
+// Takes value_type at its word only where the value agrees.
+void MarkParser::value(std::string_view type, std::string_view token, model::Mark& mark) {
+  if (token == "true" || token == "false") {
+    mark.type = model::ValueType::kBool;
+    mark.integer = token == "true";
+  } else if (token.starts_with('"')) {
+    const std::string_view body = string_of(token);
+    if (type == "float" && non_finite_of(body, mark.real)) {
+      mark.type = model::ValueType::kFloat;
+    } else {
+      mark.type = model::ValueType::kString;
+      if (!unescape(body, out_.arena, mark.text)) refuse("a string has an illegal escape");
+    }
+  } else if (type == "int" && parse_integer(token, mark.integer)) {
+    mark.type = model::ValueType::kInt;
+  } else if (!parse_real(token, mark.real)) {
+    refuse("a mark has no value");
+  } else if (type == "int" && token.find_first_of(".eE") == std::string_view::npos) {
+    mark.type = model::ValueType::kInt;
+    mark.text = out_.arena.copy(token);
+  }
+}
+
+}  // namespace sonde::codec

@@ -1,0 +1,49 @@
+// Batches of spool v1, as bytes, to trace values. Reads what we wrote and what the reference SDK
+// wrote. Needs no file system: a collector parses what it received.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "engine/codec/detail.h"
+#include "engine/model/trace.h"
+
+namespace sonde::codec {
+
+// A text with the blank padding that the parser wants behind it. The buffer grows and is kept: a
+// summary reads thousands of files of about the same size.
+class PaddedText {
+ public:
+  // Room for `size` bytes; what was there before is gone.
+  char* prepare(std::size_t size);
+  // Says how many of them were filled.
+  void seal(std::size_t size);
+  void assign(std::string_view text);
+  std::string_view view() const noexcept { return {data_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> data_;
+  std::size_t capacity_ = 0;
+  std::size_t size_ = 0;
+};
+
+// Keeps its parser and buffers between batches.
+class Reader {
+ public:
+  Reader();
+  ~Reader();
+  // Replaces the contents of `out`. Unknown keys are skipped; a newer schema_version is EPROTO,
+  // text that is no batch EINVAL, both with `name` in the words. `out` is empty after an error.
+  base::Status read(const PaddedText& text, const std::string& name, model::Batch& out,
+                    Detail detail = Detail::kAll);
+  base::Status read_text(std::string_view json, model::Batch& out, Detail detail = Detail::kAll);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace sonde::codec

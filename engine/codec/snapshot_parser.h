@@ -1,0 +1,31 @@
+// The snapshots of a batch. Includes simdjson: for the parsers only.
+#pragma once
+
+#include "engine/codec/json_fields.h"
+
+namespace sonde::codec {
+
+class SnapshotParser {
+ public:
+  SnapshotParser(Detail detail, RecentTexts& names, model::Batch& out)
+      : out_(out), names_(names), detail_(detail) {}
+  void parse(ondemand::array list);
+
+ private:
+  void one(ondemand::object object);
+  void look_inside(std::size_t key, std::string_view token, ondemand::value& value);
+  void shape(ondemand::array list, model::TensorStats& tensor);
+  void stats(ondemand::object object, model::TensorStats& tensor);
+  static void names(ondemand::object object, model::TensorStats& named);
+  static void take_finite(const model::TensorStats& finite, std::int64_t non_finite,
+                          model::TensorStats& tensor);
+  void attrs(ondemand::object object, model::TensorStats& tensor);
+  std::string_view text(std::string_view token);
+
+  model::Batch& out_;
+  RecentTexts& names_;
+  Detail detail_;
+  std::size_t expected_ = 0;
+};
+
+}  // namespace sonde::codec

@@ -1,0 +1,163 @@
+// What a training loop means: pure functions from what was seen to what follows from it.
+//
+// Nothing here opens, closes or remembers anything: the same evidence gives the same verdict.
+// docs/hooks.md has the rules, which stand here by their numbers. Training gathers the evidence,
+// asks, and carries the verdict out (transitions.cpp). Some moves only clear the way: then the
+// verdict names the question that is to be asked next, with new evidence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/hook/evidence.h"
+
+namespace sonde::hook {
+
+// What is to be opened, closed or relabelled.
+enum class Move : std::uint8_t {
+  kStay,                // nothing: it belongs where it is
+  kStayInCheck,         // it is a part of the validation of a pass
+  kStayInLook,          // it is certain to be a part of the validation without a loader
+  kTrainCheck,          // the validation of a pass is training
+  kLeaveCheck,          // the validation of a pass ends before the leaf `first`
+  kLeaveUsedCheck,      // the same, and the pass that fetched last had it
+  kPauseChecks,         // validations whose iterators live end here
+  kOpenOwedStep,        // the step of a batch that waited begins
+  kTurnIntoCheck,       // the step of `fetched` is a validation, as this forward shows
+  kTurnIntoUnused,      // the same, as nothing was trained with its batch
+  kTurnLastIntoUnused,  // the part of the step on the batch that was fetched last is a validation
+  kTurnIntoLook,        // the step is a validation without a loader
+  kTurnRestIntoLook,    // the same, but for the fetches that it began with
+  kMakeRoomForCheck,    // the step ends for a validation, or begins behind it
+  kOpenLook,            // a validation without a loader begins
+  kLeaveLook,           // the validation without a loader ends before the leaf `first`
+  kLeaveUsedLook,       // the same, and the backward went through it
+  kLookFromLoads,       // a validation begins, with the fetches before it
+  kLookFromRollout,     // a validation begins, with the forwards before it
+  kStepFromLoads,       // a step begins, with the fetches before it
+  kEndStepForLook,      // the step ends, and a validation without a loader begins
+  kEndStepBelowScope,   // the same, below a scope that the program has opened meanwhile
+  kCarveCheck,          // the step ended before the leaves, which were a validation
+  kCarveLongCheck,      // the same, and that goes on
+  kNextLeft,            // a step on the next of the batches that are left, or the end of the epoch
+  kNextLeftWithLeaves,  // the same, and it began among the leaves
+  kNextIteration,       // the next step begins
+  kBeginWithLeaves,     // a step begins, with the leaves that are certain to be a part of it
+  kBeginBehindLeaves,   // the next step began among the leaves
+  kSplitIteration,      // the step begins at the leaf `first`; before it was a validation
+  kMarkEvaluation,      // nothing trains with the batch of `fetched`, as far as is known
+};
+
+// What is to be asked when the move is made.
+enum class Question : std::uint8_t {
+  kNothing,         // the verdict is the last
+  kValidation,      // is a validation under way, and is this a part of it? The first question.
+  kOwedStep,        // does a batch wait for its step?
+  kStep,            // is a step under way, and is this a part of it?
+  kStepBehindRoom,  // the same, when room was made for a validation
+  kLook,            // is a validation without a loader under way?
+  kLoader,          // are batches left of a loader that has no more?
+  kWithLoader,      // where does it belong in a loop over a loader,
+  kWithoutLoader,   // and where in one without?
+};
+
+struct Verdict {
+  Move move = Move::kStay;
+  Question next = Question::kNothing;
+  std::size_t first = 0;  // the leaf that the move is about
+  bool loads = false;     // the fetches among the leaves are a part of what begins
+  bool pend = false;      // what begins is not certain of its place,
+  bool watch = false;     // autograd is asked whether a backward goes through it,
+  bool decide = false;    // and this backward is the one
+  // What else follows, in this order.
+  bool promote = false;  // the pass that opened the step may have an epoch of its own
+  bool prove = false;    // the batches of the step are trained with
+  bool settle = false;   // the leaves stay where they are
+};
+
+// -- what runs (judge_forward.cpp, judge_training.cpp) --
+
+Reading read_forward(const Forward& forward, bool trains_in_eval) noexcept;
+Verdict judge_forward(const Evidence& seen, Question from) noexcept;
+Verdict judge_backward(const Evidence& seen, Question from) noexcept;
+// Autograd has told which forwards the backward went through.
+Verdict judge_graph(const Evidence& seen) noexcept;
+struct OptimizerCall {
+  const void* optimizer = nullptr;  // only compared
+  bool closure = false;             // which runs the model itself
+};
+Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Question from) noexcept;
+// What the leaves turn out to be: a fetch of `next` ends the stretch; null: something else does.
+Verdict judge_stretch(const Evidence& seen, const PassEvidence* next) noexcept;
+
+// Where training begins among the leaves; size(): nothing trains. `sure`: forwards with gradients
+// off at the front are an evaluation's.
+std::size_t first_trained(const Leaves& leaves, bool bare, bool sure = true) noexcept;
+// A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
+// look. If its batch is trained with while its iterator lives, it is a loop of its own.
+bool can_promote(const Evidence& seen) noexcept;
+
+// -- what is fetched (judge_fetch.cpp) --
+
+// Does a pass that begins with this fetch look like a validation?
+bool looks_like_validation(Hint hint, bool trains_in_eval, bool loader_trained) noexcept;
+// The pass that was looked into was only that: its loader begins anew.
+bool was_peek(const PassEvidence& peeked, const PassEvidence& next) noexcept;
+// A validation is open, and a pass begins that looks like another one: is the first over?
+bool ends_check(const PassEvidence& check, Hint hint) noexcept;
+// A validation was taken for one, but its batch waits to be trained with while `next` fetches.
+bool waits_for_training(const PassEvidence& check, const PassEvidence& next) noexcept;
+
+struct Succession {
+  const PassEvidence& outer;
+  const PassEvidence& next;
+  bool next_evaluates = false;
+  bool outer_open = false;   // its scope
+  bool outer_owed = false;   // its batch waits for its step
+  bool outer_fed = false;    // `next`, or a pass over the same loader, has fed it last
+  bool steps_taken = false;  // steps are not ours to open
+  bool done = false;         // the step has had its optimizer step
+};
+// Does `next` show that nothing more will come from `outer`, although its iterator lives?
+bool is_over(const Succession& seen) noexcept;
+
+enum class NewPass : std::uint8_t {
+  kFeedsValidation,  // a validation that is not ours
+  kOpensValidation,
+  kFeedsEpoch,
+  kOpensEpoch,
+};
+NewPass judge_new_pass(bool evaluates, bool validation_taken, bool in_epoch) noexcept;
+
+enum class NextFetch : std::uint8_t {
+  kOfValidation,       // which is open
+  kResumesValidation,  // which was paused
+  kOfLook,             // at a batch of a loader that is trained with
+  kOfTraining,
+};
+NextFetch judge_next_fetch(const PassEvidence& pass, Hint hint, bool validation_taken) noexcept;
+
+enum class NoMore : std::uint8_t {
+  kLeftovers,   // batches are left to train with
+  kNoneOpened,  // there was nothing for the scope that its last fetch has opened
+  kOver,
+};
+// A loader has no more. `left`: batches that no finished step was on.
+NoMore judge_no_more(const PassEvidence& pass, std::uint32_t left, bool scope_open) noexcept;
+
+enum class Ending : std::uint8_t { kPeek, kEpoch, kOther };
+Ending judge_ending(const PassEvidence& pass) noexcept;
+
+// A step of this pass, opened by a fetch, is like the one before, so that its events can take the
+// short way (plain.h).
+struct PlainEvidence {
+  const PassEvidence& pass;
+  bool alone = false;         // no other pass is known
+  bool opened_step = false;   // its fetch has, and the step is the innermost scope
+  bool unclaimed = false;     // no trainer, no ci.batches
+  bool by_optimizer = false;  // optimizers end the steps
+  bool nothing_else = false;  // nothing is owed, left, or open besides
+};
+bool is_plain(const PlainEvidence& seen) noexcept;
+
+}  // namespace sonde::hook

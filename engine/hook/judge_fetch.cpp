@@ -1,0 +1,90 @@
+// What a fetch shows of its own pass over a loader, and of others.
+#include "engine/hook/judge.h"
+
+namespace sonde::hook {
+
+// Rule 2: a fetch with gradients off is a validation's; evaluation mode is a hint. A loader that
+// was trained with is likely to be so again, in whatever mode the model is.
+bool looks_like_validation(Hint hint, bool trains_in_eval, bool loader_trained) noexcept {
+  return hint == Hint::kGradientsOff ||
+         (hint == Hint::kModelInEval && !trains_in_eval && !loader_trained);
+}
+
+// Rule 6.
+bool was_peek(const PassEvidence& peeked, const PassEvidence& next) noexcept {
+  return &peeked != &next && peeked.begins_anew(next);
+}
+
+// Its batch has been looked at, and its iterator lives: it is over, but for a loop in a loop.
+bool ends_check(const PassEvidence& check, Hint hint) noexcept {
+  return check.used && (hint != Hint::kGradientsOff || check.had_member);
+}
+
+// Rule 3: no step contains a validation, also if a batch had been fetched before, with gradients
+// on.
+bool waits_for_training(const PassEvidence& check, const PassEvidence& next) noexcept {
+  return &check != &next && !check.used && !check.off;
+}
+
+bool is_over(const Succession& seen) noexcept {
+  const PassEvidence &outer = seen.outer, &next = seen.next;
+  if (!seen.outer_open) return true;
+  if (outer.drained) {
+    if (outer.evaluates || seen.steps_taken) return true;
+    // Nothing was done with any of several batches: it was a pass without a model.
+    if (!outer.ever_used && outer.left > 1 && !seen.next_evaluates) return true;
+    // Rule 4: where nothing was done with the last batches yet, the next epoch is fetched ahead,
+    // too.
+    if (outer.begins_anew(next)) return outer.used && (outer.on_last() || !seen.done);
+    return outer.on_last() && seen.done && !seen.outer_owed;
+  }
+  if (seen.outer_fed && !next.off && !next.again) return true;
+  if (seen.next_evaluates || next.again) return false;  // a validation, or a companion (rule 7)
+  if (outer.failed) return true;
+  if (outer.begins_anew(next) && !outer.trained) return true;
+  // It was fed by this loader before, and has not fetched since; or it was only looked into.
+  return seen.outer_fed;
+}
+
+NewPass judge_new_pass(bool evaluates, bool validation_taken, bool in_epoch) noexcept {
+  if (validation_taken) return NewPass::kFeedsValidation;         // rule 8
+  if (evaluates) return NewPass::kOpensValidation;                // rules 2 and 3
+  return in_epoch ? NewPass::kFeedsEpoch : NewPass::kOpensEpoch;  // rules 7 and 8
+}
+
+NextFetch judge_next_fetch(const PassEvidence& pass, Hint hint, bool validation_taken) noexcept {
+  if (pass.evaluates && !pass.trained) {
+    return pass.role == PassEvidence::Role::kOwner ? NextFetch::kOfValidation
+                                                   : NextFetch::kResumesValidation;
+  }
+  // Rule 2.
+  if (hint == Hint::kGradientsOff && !pass.no_hint && !validation_taken) return NextFetch::kOfLook;
+  return NextFetch::kOfTraining;
+}
+
+NoMore judge_no_more(const PassEvidence& pass, std::uint32_t left, bool scope_open) noexcept {
+  const bool owner = pass.role == PassEvidence::Role::kOwner;
+  // Rules 3 and 4.
+  if (left > 0 && left <= PassEvidence::kFurthestAhead && owner && scope_open)
+    return NoMore::kLeftovers;
+  // What it fed was over, or it was itself, and there was nothing more for an epoch of its own.
+  if ((pass.fetches > 1 || pass.again) && pass.first_check == pass.fetches && owner)
+    return NoMore::kNoneOpened;
+  return NoMore::kOver;
+}
+
+Ending judge_ending(const PassEvidence& pass) noexcept {
+  if (pass.is_look()) return Ending::kPeek;  // rule 6
+  return pass.is_epoch() ? Ending::kEpoch : Ending::kOther;
+}
+
+bool is_plain(const PlainEvidence& seen) noexcept {
+  const PassEvidence& pass = seen.pass;
+  const bool loops = pass.trained && pass.role == PassEvidence::Role::kOwner && pass.ever_used &&
+                     pass.fresh_step && !pass.drained && !pass.evaluates && !pass.waits &&
+                     !pass.orphan;
+  return loops && seen.alone && seen.opened_step && seen.unclaimed && seen.by_optimizer &&
+         seen.nothing_else;
+}
+
+}  // namespace sonde::hook

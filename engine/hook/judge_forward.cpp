@@ -1,0 +1,231 @@
+// Where a forward belongs.
+#include "engine/hook/judge.h"
+
+namespace sonde::hook {
+
+// Rule 1: trained is what an optimizer owns. Rule 2: gradients off is evaluating; evaluation mode
+// is a hint, which is worth nothing once a model has been trained in it.
+Reading read_forward(const Forward& forward, bool trains_in_eval) noexcept {
+  const bool trainable = forward.owned != Owned::kNo;
+  const bool sure = trainable && !forward.gradients;
+  return {.evaluates = sure || (trainable && !forward.training && !trains_in_eval),
+          .sure = sure,
+          .foreign = !trainable && !forward.gradients};
+}
+
+namespace {
+
+bool has_forward(const Evidence& seen) noexcept { return seen.leaves.has(Leaf::Kind::kForward); }
+bool has_backward(const Evidence& seen) noexcept { return seen.leaves.has(Leaf::Kind::kBackward); }
+
+// Can the leaves be moved? A mark between them stays where it is.
+bool movable(const Evidence& seen) noexcept {
+  return seen.leaves.behind_stuck() == 0 && seen.none_opened;
+}
+
+bool only_loads_to_move(const Evidence& seen) noexcept {
+  return !seen.leaves.empty() && seen.leaves.only_loads() && movable(seen);
+}
+
+// Rule 3: the validation of a pass is open, and this forward is none of it.
+bool trains_again(const Evidence& seen) noexcept {
+  const PassEvidence& check = *seen.check;
+  if (!seen.gradients || !check.sure) return false;
+  if (check.off) return true;
+  if (!seen.training) return false;
+  return check.drained || seen.outer_trains || (seen.knows_training && seen.leader == nullptr);
+}
+
+// Rules 2 and 3, where the validation of a pass is open.
+Verdict in_check(const Evidence& seen) noexcept {
+  const PassEvidence& check = *seen.check;
+  // What runs first on a batch that was fetched with gradients on, and what has gradients behind
+  // that, may be either: the next backward tells.
+  const std::size_t load = seen.leaves.find(check.load_at);
+  const bool looked_at = seen.leaves.only_sure_behind(load);
+  const bool open = !check.off && load < seen.leaves.size() && !looked_at;
+  if (open || !trains_again(seen))
+    return {.move = Move::kStayInCheck, .pend = true, .watch = seen.gradients};
+  // The first batch, fetched with gradients on, is looked at and then trained with.
+  if (seen.leader == nullptr && !check.off && looked_at)
+    return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
+  // Rule 1: forwards at its end of what no optimizer trains (a teacher's) are the step's.
+  if (const std::size_t first = seen.leaves.first_foreign(); first < seen.leaves.size())
+    return {.move = Move::kLeaveCheck, .next = Question::kOwedStep, .first = first};
+  return {.move = Move::kPauseChecks, .next = Question::kOwedStep};
+}
+
+// Rule 3, in a step on a batch that is not known to be trained with.
+Verdict in_unproven_pass(const Evidence& seen) noexcept {
+  const PassEvidence& pass = *seen.fetched;
+  // Gradients that are off speak for themselves; otherwise a backward will show whether it is a
+  // step.
+  const bool checks = &pass == seen.last && seen.reading.evaluates && !seen.loader_trained &&
+                      seen.leaves.only_loads();
+  const bool turned = checks && seen.step_innermost;
+  return {.move = checks ? Move::kTurnIntoCheck : Move::kStay,
+          .pend = true,
+          .watch = seen.gradients && (pass.evaluates || turned || can_promote(seen))};
+}
+
+// Rule 3, in a step on a batch of a loader that is trained with.
+Verdict in_pass_step(const Evidence& seen, bool room_made) noexcept {
+  const PassEvidence& pass = *seen.fetched;
+  const Reading& reading = seen.reading;
+  if (!room_made) {
+    // A batch of another pass came on top: the next fetch tells whether that was a validation.
+    if (seen.last != nullptr && seen.last != &pass && !seen.last->trained &&
+        !seen.last->evaluates && !seen.proven)
+      return {.pend = true};
+    // Evaluation mode and gradients off, before anything is done with the batch.
+    if (reading.sure && !seen.training && !seen.trains_in_eval && !seen.proven)
+      return {.move = Move::kMakeRoomForCheck, .next = Question::kStepBehindRoom};
+  }
+  // The batch may have been fetched for nothing.
+  const bool pend = (reading.sure || pass.drained) && !seen.proven;
+  return {.pend = pend, .settle = !pend};
+}
+
+// A step is under way.
+Verdict in_step(const Evidence& seen) noexcept {
+  if (seen.fetched != nullptr && !seen.fetched->trained) return in_unproven_pass(seen);
+  if (seen.fetched != nullptr) return in_pass_step(seen, false);
+  // Rule 5.
+  const bool pend = !seen.proven && (seen.leader == nullptr || !seen.leaves.empty());
+  return {.pend = pend, .watch = pend && seen.gradients && has_forward(seen)};
+}
+
+// Rules 2 and 9, where a validation without a loader is open.
+Verdict in_look(const Evidence& seen) noexcept {
+  if (seen.reading.evaluates || seen.reading.foreign) {
+    const bool sure = seen.reading.sure;
+    return {.move = sure ? Move::kStayInLook : Move::kStay, .pend = !sure, .watch = seen.gradients};
+  }
+  // Forwards of it had gradients, so a backward may yet go through them; until it tells, this one
+  // is in there, too.
+  if (seen.leaves.has_hinted() && seen.gradients) return {.pend = true, .watch = true};
+  // Rule 1: forwards at its end of what no optimizer trains (a teacher's) are the step's.
+  return {
+      .move = Move::kLeaveLook, .next = Question::kOwedStep, .first = seen.leaves.first_foreign()};
+}
+
+// Rule 4: no more is fetched, but batches are left. Is this forward on the next of them?
+bool begins_next_left(const Evidence& seen) noexcept {
+  const PassEvidence* pass = seen.leader;
+  if (pass == nullptr || !pass->drained) return false;
+  // Another optimizer may be to come.
+  if (!seen.done || seen.owed == pass) return false;
+  if (!seen.cycle.full() && (seen.cycle.known() || !seen.reading.sure)) return false;
+  return !seen.reading.evaluates || pass->on_last();
+}
+
+// Rule 3: batches come from a loader, and the step on the last one is over, or was none yet.
+Verdict with_loader(const Evidence& seen) noexcept {
+  const bool gradients = seen.gradients;
+  if (!seen.step_open) {
+    if (seen.taken.step || seen.inside_scope) return {.settle = true};  // rule 8
+    const bool loads = only_loads_to_move(seen) && seen.stands_free;
+    if (seen.reading.evaluates)
+      return {.move = Move::kLookFromLoads, .loads = loads, .pend = gradients, .watch = gradients};
+    // Nothing was fetched for it: it may be a look.
+    return {.move = Move::kStepFromLoads, .loads = loads, .pend = true, .settle = true};
+  }
+  if (!seen.reading.evaluates && !seen.reading.foreign) {
+    // If the leading optimizer steps again, it is on the next of the batches that were left.
+    const bool pend = seen.leader->drained && !seen.cycle.complete();
+    return {.pend = pend, .settle = !pend};
+  }
+  // Gradients off behind the optimizer step are a validation, whatever the model.
+  if (seen.cycle.full() && seen.step_innermost)
+    return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
+  // It may be a part of the step, for another optimizer; the next fetch will tell.
+  return {.move = seen.leaves.full() ? Move::kCarveLongCheck : Move::kStay, .pend = true};
+}
+
+// Rules 2 and 5: no loader feeds it, and no step is open.
+Verdict without_step(const Evidence& seen) noexcept {
+  const bool known = seen.knows_training || seen.owned;
+  const bool gradients = seen.gradients;
+  if (seen.reading.evaluates) {
+    if (has_backward(seen)) return {.pend = true};  // in the middle of an accumulation
+    // A backward would make it training, in whatever mode.
+    if (gradients && (!known || seen.inside_scope || has_forward(seen)))
+      return {.pend = true, .watch = true};
+    if (!known || seen.taken.validation) return {.settle = true};  // rule 8
+    return {.move = Move::kLookFromLoads,
+            .loads = only_loads_to_move(seen),
+            .pend = gradients,
+            .watch = gradients};
+  }
+  if ((seen.counted_open || seen.knows_training) && !seen.inside_scope)
+    return {.move = Move::kBeginWithLeaves, .pend = true, .watch = gradients};
+  // The first iteration, if a backward follows; so many before one are a rollout.
+  const bool rollout = known && seen.leaves.full() && !has_backward(seen) && movable(seen);
+  return {.move = rollout ? Move::kLookFromRollout : Move::kStay,
+          .pend = true,
+          .watch = gradients && !rollout && has_forward(seen)};
+}
+
+// Rule 5: no loader feeds it.
+Verdict without_loader(const Evidence& seen) noexcept {
+  if (seen.taken.step) return {.settle = true};  // rule 8
+  if (!seen.step_open) return without_step(seen);
+  const bool gradients = seen.gradients;
+  if (seen.cycle.complete() || (seen.scope_begun && !seen.cycle.known())) {
+    if (!seen.reading.evaluates || (seen.scope_begun && gradients))
+      return {.move = Move::kNextIteration, .pend = true};
+    if (seen.scope_begun)
+      return {.move = Move::kEndStepBelowScope, .pend = gradients, .watch = gradients};
+    if (!seen.step_innermost) return {.settle = true};
+    return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
+  }
+  // The next optimizer step tells whether another iteration has begun.
+  Verdict verdict{.pend = true,
+                  .watch = gradients && (seen.reading.evaluates || has_forward(seen))};
+  if (!seen.leaves.full()) return verdict;
+  // So much is no part of the last one.
+  if (!has_backward(seen)) {
+    verdict.move = Move::kCarveLongCheck;
+  } else if (movable(seen)) {
+    verdict.move = Move::kBeginBehindLeaves;
+    verdict.prove = verdict.settle = true;
+  }
+  return verdict;
+}
+
+}  // namespace
+
+Verdict judge_forward(const Evidence& seen, Question from) noexcept {
+  switch (from) {
+    case Question::kValidation:
+      if (seen.check != nullptr) return in_check(seen);
+      [[fallthrough]];
+    case Question::kOwedStep:
+      if (seen.owed != nullptr && !seen.reading.evaluates && !seen.look_open)
+        return {.move = Move::kOpenOwedStep, .next = Question::kStep};
+      [[fallthrough]];
+    case Question::kStep:
+      if (seen.step_open && !seen.done) return in_step(seen);
+      [[fallthrough]];
+    case Question::kLook:
+      if (seen.look_open) return in_look(seen);
+      [[fallthrough]];
+    case Question::kLoader:
+      if (begins_next_left(seen))
+        return {.move = Move::kNextLeft,
+                .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
+      return seen.leader != nullptr ? with_loader(seen) : without_loader(seen);
+    case Question::kStepBehindRoom:
+      if (seen.step_open) return in_pass_step(seen, true);
+      return {.move = Move::kOpenLook};
+    case Question::kWithLoader:
+      return with_loader(seen);
+    case Question::kWithoutLoader:
+      return without_loader(seen);
+    case Question::kNothing:
+      break;
+  }
+  return {};
+}
+
+}  // namespace sonde::hook

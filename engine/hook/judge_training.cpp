@@ -1,0 +1,236 @@
+// Where a backward and an optimizer step belong, and what they show of the forwards before them.
+#include "engine/hook/judge.h"
+
+namespace sonde::hook {
+
+std::size_t first_trained(const Leaves& leaves, bool bare, bool sure) noexcept {
+  if (bare && leaves.none_used()) return leaves.first(Leaf::Kind::kBackward);
+  return leaves.first_used(sure);
+}
+
+bool can_promote(const Evidence& seen) noexcept {
+  const PassEvidence* pass = seen.fetched;
+  if (!seen.step_open || pass == nullptr || pass->role != PassEvidence::Role::kMember) return false;
+  if (pass->trained || pass->evaluates) return false;
+  const PassEvidence* outer = seen.outer;
+  // Rule 5: a loop of `next(iter(loader))` has no loader; a pass that goes on is one.
+  if (outer == nullptr) return seen.counted_open && seen.counted_slot + 1 == seen.step_slot;
+  // Rule 4: behind a pass whose last batches are left, it is the next epoch.
+  return (outer->drained || (pass->supersedes && outer->begins_anew(*pass))) && !outer->evaluates &&
+         outer->scope.slot + 1 == seen.step_slot;
+}
+
+namespace {
+
+// It trains with the batch of the step; autograd is asked where there are several forwards.
+Verdict in_step(const Evidence& seen) noexcept {
+  if (seen.leaves.watched()) return {.pend = true, .decide = true};
+  return {.promote = true, .prove = true, .settle = true};
+}
+
+// Behind what is certain, or on something that is still open.
+Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcept {
+  const bool forward = seen.leaves.has(Leaf::Kind::kForward);
+  if (seen.step_open && !seen.done) return in_step(seen);
+  if (seen.step_open && leader != nullptr) {
+    // Rule 4: it may be on the next of the batches that are left. Otherwise rule 9.
+    const bool pend = leader->drained && (seen.cycle.full() || forward);
+    return {.pend = pend, .prove = true, .settle = !pend};
+  }
+  if (seen.step_open) {
+    // Rule 5.
+    if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun)) return {.pend = true};
+    return {.move = Move::kNextIteration, .prove = true, .settle = true};
+  }
+  // In a scope of the program's, where the optimizer steps is where the iteration is.
+  if (seen.trains_owned && seen.inside_scope)
+    return {.pend = leader == nullptr, .prove = leader != nullptr};
+  if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};
+  return {.prove = true, .settle = true};  // rule 8
+}
+
+// Rule 4: batches are left, and nothing ran on the step's: is it on the next of them?
+bool begins_next_left(const Evidence& seen) noexcept {
+  const PassEvidence* pass = seen.leader;
+  return pass != nullptr && pass->drained && !seen.leaves.has(Leaf::Kind::kForward) && seen.done &&
+         seen.owed != pass && seen.cycle.full();
+}
+
+}  // namespace
+
+Verdict judge_backward(const Evidence& seen, Question from) noexcept {
+  switch (from) {
+    case Question::kValidation:
+      // Rule 2: a backward speaks against a validation, unless it went through something else.
+      if (seen.check != nullptr || seen.look_open) {
+        if (seen.leaves.watched()) return {.pend = true, .decide = true};
+        return {.move = seen.check != nullptr ? Move::kTrainCheck : Move::kLeaveLook,
+                .next = Question::kLoader};
+      }
+      [[fallthrough]];
+    case Question::kLoader:
+      if (begins_next_left(seen))
+        return {.move = Move::kNextLeft,
+                .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
+      return place_backward(seen, seen.leader);
+    case Question::kStep:
+      return in_step(seen);
+    case Question::kWithLoader:
+      return place_backward(seen, seen.leader);
+    case Question::kWithoutLoader:
+      return place_backward(seen, nullptr);
+    default:
+      return {};
+  }
+}
+
+namespace {
+
+// Where the leaves can be moved.
+bool is_free(const Evidence& seen) noexcept { return !seen.leaves.empty() && seen.untouched; }
+
+// Rule 2, where the validation of a pass is open. `first`: the leaf at which training begins.
+Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
+  const PassEvidence& check = *seen.check;
+  const Leaves& leaves = seen.leaves;
+  const std::size_t load = leaves.find(check.load_at);
+  // What came before is certain, unless that was on another loader's batches and this one waited.
+  const bool certain = load == leaves.size() && check.sure && !check.had_member;
+  const bool on_top = seen.last != &check && seen.last != nullptr &&
+                      leaves.find(seen.last->load_at) < leaves.size();
+  // A loop over a loader is more likely than a look that its iterator outlives.
+  const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.off);
+  // It is in a scope of the program's, and went through nothing of the validation.
+  if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
+  if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
+  return {.move = Move::kTrainCheck};
+}
+
+// Rules 2 and 3, in a step: forwards that the backward did not go through were an evaluation's.
+Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
+  const Leaves& leaves = seen.leaves;
+  const PassEvidence* pass = seen.fetched;
+  if (pass != nullptr && pass->trained) pass = nullptr;
+  const bool splits = is_free(seen) && first > 0 && first < leaves.size() && seen.step_innermost;
+  const bool passed_over = splits && (pass == nullptr || leaves.find(pass->load_at) < first);
+  const PassEvidence* last = seen.last;
+  const bool on_top = last != pass && last != nullptr && !last->trained;
+  if (passed_over && pass != nullptr && on_top && leaves.find(last->load_at) < first)
+    return {.move = Move::kLeaveUsedCheck, .first = first};
+  if (passed_over) return {.move = Move::kSplitIteration, .first = first};
+  // It went through nothing that was done with that batch.
+  if (pass != nullptr && leaves.none_used() && leaves.find(pass->load_at) < leaves.size())
+    return {.move = Move::kMarkEvaluation};
+  return {};
+}
+
+Verdict judge_used(const Evidence& seen) noexcept {
+  const Leaves& leaves = seen.leaves;
+  // On a batch that was fetched with gradients on, a look with gradients off may come first.
+  const PassEvidence* fetched = seen.check != nullptr ? seen.check : seen.fetched;
+  std::size_t first = first_trained(leaves, seen.bare, fetched == nullptr || fetched->off);
+  if (fetched != nullptr && leaves.find(fetched->load_at) < first)
+    first = first_trained(leaves, seen.bare);
+  if (seen.check != nullptr) return judge_check(seen, first);
+  if (seen.look_open) {
+    // If it went through the look itself, in which something else was recorded, that trains, too.
+    const bool through = leaves.watched() && !leaves.none_used();
+    return {.move = through ? Move::kLeaveUsedLook : Move::kLeaveLook,
+            .first = is_free(seen) ? first : leaves.size()};
+  }
+  if (seen.step_open && !seen.done) return judge_step(seen, first);
+  return {};
+}
+
+}  // namespace
+
+Verdict judge_graph(const Evidence& seen) noexcept {
+  Verdict verdict = judge_used(seen);
+  verdict.promote = verdict.prove = verdict.settle = true;
+  return verdict;
+}
+
+Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Question from) noexcept {
+  const Leaves& leaves = seen.leaves;
+  const PassEvidence* leader = seen.leader;
+  switch (from) {
+    case Question::kValidation:
+      // Rule 2: what an optimizer steps on is no validation.
+      if (seen.check != nullptr) return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
+      if (seen.look_open)
+        return {.move = Move::kLeaveLook,
+                .next = Question::kOwedStep,
+                .first = leaves.watched() ? leaves.size() : 0};
+      [[fallthrough]];
+    case Question::kOwedStep:
+      if (seen.owed != nullptr && !seen.step_open)
+        return {.move = Move::kOpenOwedStep, .next = Question::kLoader};
+      [[fallthrough]];
+    case Question::kLoader:
+      // Rule 4.
+      if (leader != nullptr && leader->drained && seen.done && seen.owed != leader &&
+          (seen.cycle.repeats(call.optimizer) || seen.cycle.full()))
+        return {.move = Move::kNextLeftWithLeaves, .next = Question::kStep};
+      [[fallthrough]];
+    default:
+      break;
+  }
+  Verdict verdict{.prove = true, .settle = true};
+  // Rule 5: the leading optimizer steps again. A closure runs the model itself: behind a whole
+  // iteration it is another one.
+  const bool repeats =
+      seen.cycle.repeats(call.optimizer) || (call.closure && seen.cycle.complete());
+  if (seen.step_open && seen.done && leader == nullptr && repeats) {
+    verdict.move = leaves.empty() ? Move::kNextIteration : Move::kBeginBehindLeaves;
+  } else if (!seen.step_open && !seen.taken.step) {
+    verdict.move = Move::kBeginWithLeaves;
+  } else {
+    verdict.promote = true;
+  }
+  return verdict;
+}
+
+namespace {
+
+// Rules 2 and 3: nothing was trained with in the step that is open.
+Verdict judge_unproven(const Evidence& seen, const PassEvidence* next) noexcept {
+  const Leaves& leaves = seen.leaves;
+  const PassEvidence *step = seen.fetched, *last = seen.last;
+  if (step == nullptr) {
+    const bool look = !leaves.has(Leaf::Kind::kBackward);
+    return {.move = look ? Move::kTurnIntoLook : Move::kStay};
+  }
+  const bool on_top = last != nullptr && last != step && !last->trained &&
+                      leaves.find(last->load_at) < leaves.size();
+  const bool other = on_top || (next != nullptr && next != step && last != nullptr);
+  const PassEvidence& pass = other ? *last : *step;
+  if (pass.failed) return {};
+  if (!pass.trained) return {.move = other ? Move::kTurnLastIntoUnused : Move::kTurnIntoUnused};
+  return {.move = &pass == step ? Move::kTurnRestIntoLook : Move::kStay};
+}
+
+}  // namespace
+
+Verdict judge_stretch(const Evidence& seen, const PassEvidence* next) noexcept {
+  const Leaves& leaves = seen.leaves;
+  Verdict verdict{.settle = true};
+  const bool backward = leaves.has(Leaf::Kind::kBackward);
+  if (seen.step_open && seen.done) {
+    if (leaves.only_evaluation(seen.leader != nullptr)) {
+      verdict.move = Move::kCarveCheck;  // rules 2 and 3
+    } else if (seen.leader == nullptr && (!seen.cycle.known() || seen.cycle.complete()) &&
+               backward && leaves.behind_stuck() == 0 && seen.none_opened) {
+      verdict.move = Move::kBeginBehindLeaves;  // rule 5
+      verdict.prove = true;
+    }
+  } else if (seen.step_open && !seen.proven && seen.step_innermost) {
+    verdict.move = judge_unproven(seen, next).move;
+  } else if (!seen.step_open && backward && leaves.behind_stuck() == 0 &&
+             leaves.parent() == seen.parent && !seen.taken.step) {
+    verdict.move = Move::kBeginWithLeaves;  // rule 5: an accumulation without its optimizer step
+    verdict.prove = true;
+  }
+  return verdict;
+}
+
+}  // namespace sonde::hook

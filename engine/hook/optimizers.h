@@ -1,0 +1,53 @@
+// The optimizer steps under way. One may run inside another.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/placement.h"
+#include "engine/hook/spans.h"
+
+namespace sonde::hook {
+
+class Optimizers {
+ public:
+  bool any() const noexcept { return current_.serial != 0; }
+  bool nest() const noexcept { return !outer_.empty(); }
+  // 0: none is under way.
+  std::uint64_t serial() const noexcept { return current_.serial; }
+  const void* id() const noexcept { return current_.id; }
+  // Does the innermost stand beside what its closure runs, not around it?
+  bool is_apart() const noexcept { return current_.apart; }
+  bool has(std::uint64_t serial) const noexcept;
+  bool has_scope(std::uint64_t sequence) const noexcept;
+
+  // `apart`: its span waits for the end of its closure.
+  SONDE_HOT std::uint64_t begin(Here here, const void* id, std::uint32_t attrs, bool apart,
+                                const Moment& now);
+  // The innermost is over.
+  SONDE_HOT void end(record::ThreadState& thread, const Moment& now, std::string_view error = {});
+  // The innermost runs its closure: that stands beside its spans, if it is apart.
+  void pause(record::ThreadState& thread, const Moment& now) {
+    if (current_.apart) close_span(thread, current_.scope, now);
+  }
+  void resume(Here here) {
+    if (current_.apart && !record::is_open(current_.scope)) open(here, Moment());
+  }
+
+ private:
+  struct Optimizer {
+    record::ScopeHandle scope;
+    std::uint64_t serial = 0;  // 0: none
+    const void* id = nullptr;  // only compared
+    std::uint32_t attrs = 0;
+    bool apart = false;
+  };
+  SONDE_HOT void open(Here here, const Moment& now);
+  SONDE_APART void put_aside();
+
+  Optimizer current_;  // the innermost
+  std::vector<Optimizer> outer_;
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,36 @@
+// Whether the program itself has recorded, opened or closed anything since the last event of the
+// hooks. What it records between two spans of ours keeps those from being moved.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/hook/moment.h"
+#include "engine/record/stack.h"
+
+namespace sonde::hook {
+
+struct Others {
+  // An event of ours ends: this is how things are.
+  void note(Here here) noexcept {
+    sequence = record::next_sequence(here.thread);
+    scopes = record::scopes_opened(here.thread);
+    depth = record::depth_of(here.stack);
+  }
+  bool recorded(const record::ThreadState& thread) const noexcept {
+    return record::next_sequence(thread) != sequence;
+  }
+  bool opened(const record::ThreadState& thread) const noexcept {
+    return record::scopes_opened(thread) != scopes;
+  }
+  // Nothing else was recorded between the leaves or behind them.
+  bool untouched(const record::ThreadState& thread) const noexcept {
+    return !touched && !recorded(thread);
+  }
+
+  std::uint64_t sequence = 0;  // that is next if nothing else is recorded,
+  std::uint64_t scopes = 0;    // if no scope is opened,
+  std::uint32_t depth = 0;     // and the depth of the stack if none is closed
+  bool touched = false;        // something else was recorded between the leaves
+};
+
+}  // namespace sonde::hook

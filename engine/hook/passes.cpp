@@ -1,0 +1,99 @@
+#include "engine/hook/passes.h"
+
+#include <algorithm>
+
+namespace sonde::hook {
+
+Pass* Passes::checking() const noexcept {
+  Pass* pass = innermost();
+  const bool checks = pass != nullptr && pass->evaluates && !pass->trained;
+  return checks && record::is_open(pass->scope) ? pass : nullptr;
+}
+
+Pass* Passes::leader() const noexcept {
+  // So many iterations on one batch: it is no longer the loader that feeds them.
+  constexpr std::uint32_t kMostPerBatch = 16;
+  if (since_fetch > kMostPerBatch) return nullptr;
+  for (std::size_t i = known.size(); i-- > 0;) {
+    Pass* pass = known[i];
+    if (pass->parted) continue;
+    if (pass->trained || (!pass->evaluates && pass->role == Pass::Role::kOwner)) return pass;
+  }
+  return nullptr;
+}
+
+bool Passes::owns(std::uint64_t sequence) const noexcept {
+  return std::ranges::any_of(owners,
+                             [&](const Pass* pass) { return pass->scope.sequence == sequence; });
+}
+
+bool Passes::is_fetching(std::uint64_t sequence) const noexcept {
+  return std::ranges::any_of(known,
+                             [&](const Pass* pass) { return pass->load.sequence == sequence; });
+}
+
+void Passes::use_fetched() noexcept {
+  fetched = false;
+  for (Pass* pass : known) pass->note_use();
+}
+
+void Passes::note_failure() noexcept {
+  if (last != nullptr) last->failed = true;
+  if (Pass* pass = innermost()) pass->failed = true;
+}
+
+void Passes::take_along(const Pass& pass, bool trained) noexcept {
+  for (Pass* companion : known) {
+    if (companion->role != Pass::Role::kMember || !companion->evaluates ||
+        companion->first_at < pass.first_at)
+      continue;
+    companion->evaluates = false;
+    companion->trained = companion->no_hint = trained;
+  }
+}
+
+void Passes::note_fed(const Pass& pass) noexcept {
+  for (const Pass* outer : owners) {
+    if (outer->scope.sequence != pass.outer_scope || outer->fetches != pass.outer_fetches) continue;
+    fed_by = pass.source;
+    fed_scope = pass.outer_scope;
+    fed_fetches = pass.outer_fetches;
+  }
+}
+
+bool Passes::has_fed(const PassEvidence& outer, const PassEvidence& next) const noexcept {
+  return fed_scope == outer.scope.sequence && fed_fetches == outer.fetches &&
+         (fed_by == next.source || outer.fetches == 1);
+}
+
+bool Passes::trained_before(const void* source) const noexcept {
+  return std::ranges::find(sources, source) != sources.end() ||
+         std::ranges::any_of(
+             known, [&](const Pass* pass) { return pass->trained && pass->source == source; });
+}
+
+void Passes::remember(const Pass& pass) {
+  constexpr std::size_t kRemembered = 16;
+  const auto found = std::ranges::find(sources, pass.source);
+  if (pass.trained == (found != sources.end())) return;
+  if (!pass.trained) {
+    if (pass.evaluates) std::erase(sources, pass.source);
+    return;
+  }
+  if (sources.size() == kRemembered) sources.erase(sources.begin());
+  sources.push_back(pass.source);
+}
+
+void Passes::remove(Pass& pass) {
+  std::erase(known, &pass);
+  std::erase(owners, &pass);
+  if (last == &pass) last = nullptr;
+  if (peeked == &pass) peeked = nullptr;
+  pass.again = pass.role != Pass::Role::kNone;
+  pass.role = Pass::Role::kNone;
+  pass.training = nullptr;
+  pass.scope = {};
+  std::erase_if(kept, [&](const auto& one) { return one.get() == &pass; });
+}
+
+}  // namespace sonde::hook

@@ -1,0 +1,80 @@
+// The step under way: its scope, its number, and what has happened in it.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/hook/pass.h"
+#include "engine/record/stack.h"
+
+namespace sonde::hook {
+
+struct Step {
+  bool is_open() const noexcept { return record::is_open(scope); }
+  bool is_open_innermost() const noexcept { return is_open() && record::is_innermost(scope); }
+  // Is it open, and has it not had its optimizer step yet?
+  bool goes_on() const noexcept { return is_open() && !done; }
+  bool is_on(const record::Lane& stack) const noexcept { return scope.stack == &stack; }
+
+  // Another one begins, in this scope.
+  void begin(std::int64_t number, const record::ScopeHandle& opened) noexcept {
+    earlier_index = index;
+    index = number;
+    ++next;
+    scope = opened;
+    pass = owed = nullptr;
+    earlier_done = done;
+    done = proven = reopened = false;
+  }
+  // It was none: its number is free again, and a batch that it began with is left once more.
+  void take_back() noexcept {
+    scope = {};
+    --next;
+    index = earlier_index;
+    done = earlier_done;
+    if (left_of != nullptr) left_of->left += left_of->per_step;
+    left_of = nullptr;
+  }
+  // Another one begins in the same place, below a scope of the program's.
+  void replace() noexcept {
+    earlier_index = index;
+    index = next++;
+    pass = nullptr;
+    done = proven = false;
+  }
+  // Numbers count inside the innermost scope that is an epoch; 0: there is none.
+  void count_in(std::uint64_t sequence) noexcept {
+    if (sequence == epoch) return;
+    epoch = sequence;
+    next = 0;
+  }
+  // Has the program opened a scope since the step had its optimizer step?
+  bool ends_below_scope() const noexcept {
+    return is_open() && done && !record::is_innermost(scope) &&
+           record::above(scope).start_ns() >= done_ns;
+  }
+  // Did it begin anew behind a validation, and nothing came?
+  bool is_empty(const record::ThreadState& thread) const noexcept {
+    return reopened && is_open() && record::next_sequence(thread) == scope.sequence + 1;
+  }
+  void forget(const Pass& gone) noexcept {
+    if (pass == &gone) pass = nullptr;
+    if (owed == &gone) owed = nullptr;
+    if (left_of == &gone) left_of = nullptr;
+  }
+
+  record::ScopeHandle scope;
+  Pass* pass = nullptr;       // whose fetch opened it
+  std::uint64_t done_ns = 0;  // when an optimizer last stepped
+  bool done = false;          // it has had its optimizer step,
+  bool earlier_done = false;  // and so had the one before
+  bool proven = false;        // it has had a backward or an optimizer step
+  bool reopened = false;      // it began anew, behind a validation
+  std::int64_t next = 0;      // the number of the next one
+  std::int64_t index = -1;    // its own, or of the last one; -1: there was none
+  std::int64_t earlier_index = -1;
+  Pass* owed = nullptr;     // whose batch waits for its step while there is a validation
+  Pass* left_of = nullptr;  // one of whose last batches it began with
+  std::uint64_t epoch = 0;  // sequence of the epoch-level scope that its number counts in
+};
+
+}  // namespace sonde::hook

@@ -1,0 +1,59 @@
+// The two-step commit between a journal and the destination of its batches, shared by the running
+// session and recovery.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/id.h"
+#include "engine/journal/destination.h"
+#include "engine/record/layout.h"
+
+namespace sonde::journal {
+
+// Header::pending, besides 0 for nothing.
+// A batch is being written. If it is at its destination, so are its records.
+inline constexpr std::uint64_t kBatch = 1;
+// The same, and the batch has the open scopes too: nothing is left in the journal after it.
+inline constexpr std::uint64_t kLastBatch = 2;
+// There is no batch; the tails are being copied.
+inline constexpr std::uint64_t kTailsOnly = 3;
+
+// Step 1, before the batch is written. The pending tails of the lanes are set already.
+inline void announce(record::Header& header, const base::Id& batch_id, std::int64_t created_ns,
+                     bool last) {
+  header.pending_id = batch_id;
+  header.pending_created_ns = created_ns;
+  header.pending.store(last ? kLastBatch : kBatch, std::memory_order_release);
+}
+
+// Step 2, once the batch is at its destination. A process may die at any point of it: a tail is
+// copied in pieces, but the announcement is withdrawn last, so recovery copies the tails again.
+template <typename Lanes>
+void commit_tails(record::Header& header, const Lanes& lanes) {
+  if (header.pending.load(std::memory_order_relaxed) == 0)
+    header.pending.store(kTailsOnly, std::memory_order_release);
+  for (record::Lane* lane : lanes) lane->tail = lane->pending_tail;
+  header.pending.store(0, std::memory_order_release);
+}
+
+enum class Announcement { kNone, kAllMoved };
+
+// Applies the announcement that a dead journal was left with.
+inline Announcement settle_announcement(record::Header& header,
+                                        const std::vector<record::Lane*>& lanes,
+                                        const Destination& destination) {
+  const std::uint64_t pending = header.pending.load(std::memory_order_acquire);
+  const bool written =
+      pending != 0 && destination.contains(header.pending_created_ns, header.pending_id);
+  if (written && pending == kLastBatch) return Announcement::kAllMoved;
+  if (written || pending == kTailsOnly) {
+    commit_tails(header, lanes);
+  } else {
+    for (record::Lane* lane : lanes) lane->pending_tail = lane->tail;  // the batch never came
+  }
+  header.pending.store(0, std::memory_order_release);
+  return Announcement::kNone;
+}
+
+}  // namespace sonde::journal

@@ -1,0 +1,36 @@
+// A journal file mapped by a process that does not own it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/base/file.h"
+#include "engine/base/status.h"
+#include "engine/journal/ring_reader.h"
+
+namespace sonde::journal {
+
+class File {
+ public:
+  File() = default;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+  base::Status open(const std::string& path, bool writable);
+  View view() const;
+  std::vector<record::Lane*> lanes() const;  // for a file that was opened writable
+  record::Header& header() { return *reinterpret_cast<record::Header*>(memory_); }
+  bool gone() const;         // another process has removed it meanwhile
+  bool owner_alive() const;  // asks without locking
+  bool try_lock();           // false: the owner lives, or another process is recovering it
+
+ private:
+  base::Status check_header() const;
+  std::string path_;
+  base::Fd fd_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace sonde::journal

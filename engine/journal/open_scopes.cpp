@@ -1,0 +1,76 @@
+#include "engine/journal/open_scopes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace sonde::journal {
+
+using record::Header;
+using record::kSequenceBits;
+using record::Lane;
+using record::OpenScope;
+
+namespace {
+
+// Whether the record that closes this scope was published before the process died. The slot's flag
+// says less: it is set first.
+bool record_is_there(const std::vector<const Lane*>& lanes, std::uint64_t closing) {
+  if (closing == 0) return false;
+  if (closing == record::kNoRecord) return true;
+  const std::uint64_t position = closing & ((std::uint64_t{1} << kSequenceBits) - 1);
+  for (const Lane* lane : lanes) {
+    if (lane->number == closing >> kSequenceBits)
+      return lane->head.load(std::memory_order_acquire) >= position;
+  }
+  return false;
+}
+
+OpenScope* copy_scope(const OpenScope& from, std::byte (&storage)[sizeof(OpenScope)]) {
+  std::memcpy(storage, static_cast<const void*>(&from), sizeof(OpenScope));
+  return reinterpret_cast<OpenScope*>(storage);
+}
+
+void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lanes, const Lane& lane,
+                  base::Arena& arena, std::vector<OpenScopeView>& out) {
+  const std::uint32_t depth =
+      std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
+    const OpenScope& scope = *copy_scope(lane.stack[i], storage);
+    if (scope.sequence == 0 || record_is_there(lanes, scope.closing)) continue;
+    const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
+    OpenScopeView view;
+    view.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset},
+                                 lane.thread_id, arena);
+    view.sequence = scope.sequence;
+    view.os_thread_id = lane.os_thread_id;
+    view.lane = lane.number;
+    view.task = lane.state.load(std::memory_order_relaxed) == record::LaneState::kTask;
+    out.push_back(view);
+  }
+}
+
+}  // namespace
+
+void collect_open(const View& view, const RingReader& reader, base::Arena& arena,
+                  std::vector<OpenScopeView>& out) {
+  const Header& head = view.header();
+  const std::vector<const Lane*> lanes = view.lanes();
+  alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
+  const OpenScope& session = *copy_scope(head.session, storage);
+  if (session.sequence != 0 && !record_is_there(lanes, session.closing)) {
+    OpenScopeView root;
+    root.span = reader.open_span(session, {head.session_text, record::kSessionTextBytes},
+                                 head.session_thread_id, arena);
+    root.sequence = session.sequence;
+    root.session = true;
+    out.push_back(root);
+  }
+  for (const Lane* lane : lanes) {
+    if (lane->state.load(std::memory_order_acquire) != record::LaneState::kFree)
+      collect_lane(reader, lanes, *lane, arena, out);
+  }
+}
+
+}  // namespace sonde::journal

@@ -1,0 +1,91 @@
+// Turns the records of a journal's rings into trace values: for the drain thread of a running
+// session and for the journal a dead process left. Trusts nothing it reads: every offset and length
+// is checked.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "engine/journal/mark_lists.h"
+#include "engine/model/trace.h"
+#include "engine/record/layout.h"
+
+namespace sonde::journal {
+
+// A journal in memory: our own, or a mapped file.
+struct View {
+  const std::byte* base = nullptr;
+  std::uint32_t blocks = 0;  // how many may be looked at
+
+  const record::Header& header() const { return *reinterpret_cast<const record::Header*>(base); }
+  const record::BlockHeader* block(std::uint32_t number) const {
+    if (number == 0 || number >= blocks) return nullptr;
+    return reinterpret_cast<const record::BlockHeader*>(base + record::kBlocksOffset +
+                                                        std::size_t{number} * record::kBlockBytes);
+  }
+  // The text of an interned name, "" for an id that is none.
+  std::string_view name(std::uint32_t id) const;
+  // Every lane in the file, in order of their numbers.
+  std::vector<const record::Lane*> lanes() const;
+};
+
+// What only the process that recorded the spans can ask: how long the GPU took between two events,
+// and whether their place in the tree is certain.
+class OwnSpans {
+ public:
+  virtual ~OwnSpans() = default;
+  // May the record be read? False while its place is not certain. Once true, nobody moves it.
+  virtual bool take(record::SpanRecord& in_ring) = 0;
+  // Fills in what is known, once it is: false while the device is still on its way. Called until it
+  // returns true; the events are then done with.
+  virtual bool resolve(const record::SpanRecord& record, model::Span& span) = 0;
+};
+
+class RingReader {
+ public:
+  explicit RingReader(View view, OwnSpans* own = nullptr) : view_(view), own_(own) {}
+
+  // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from
+  // position `until` on, and moves the cursor. Blocks that were read to their end are appended to
+  // `finished`. True when the limit ended it. A span whose place or GPU time is not known yet ends
+  // it too, and is where the next call goes on.
+  bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit,
+            model::Batch& out, std::vector<std::uint32_t>* finished,
+            std::uint64_t until = ~std::uint64_t{0});
+
+  // A scope that is open, as a span; text is copied into the arena.
+  model::Span open_span(const record::OpenScope& scope, std::string_view text,
+                        std::uint64_t thread_id, base::Arena& arena) const;
+
+  MarkLists& mark_lists() { return marks_; }
+  std::uint64_t damaged() const { return damaged_; }
+  // Since the last call: did a span have to wait?
+  bool take_waited() { return std::exchange(waited_, false); }
+  // A session has begun or ended: ids and clock are others, and earlier lists are meaningless.
+  void set_view(View view) {
+    view_ = view;
+    marks_ = {};
+  }
+
+ private:
+  bool lose_rest(record::RingTail& cursor, std::uint64_t head);
+  std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
+                       model::Batch& out);
+  bool add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id,
+                model::Batch& out);
+  void add_mark(const record::MarkRecord& record, const char* text, model::Batch& out);
+
+  View view_;
+  MarkLists marks_;
+  OwnSpans* own_;
+  std::uint64_t damaged_ = 0;
+  bool waited_ = false;
+};
+
+// The attribute text of a span: its parts joined, with what the record itself knows.
+std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
+                            bool has_data_load, std::uint64_t data_load_ns,
+                            record::ClosedBy closed_by);
+
+}  // namespace sonde::journal

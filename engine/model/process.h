@@ -1,0 +1,61 @@
+// What is known of a process from outside: whether it runs, what it has open, what it did last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/model/trace.h"
+
+namespace sonde::model {
+
+struct OpenScope {
+  Span span;
+  std::uint64_t os_thread_id = 0;
+  std::uint32_t lane = 0;  // number of the stack, which belongs to a thread or a task
+  bool task = false;       // an asyncio task's, not a thread's
+  bool session = false;    // the root span, which is on no stack
+};
+
+enum class Fate {
+  kRunning,
+  kDead,       // without having shut down
+  kShutDown,   // properly; only the journal file was left
+  kEnded,      // properly, but the spool could not take everything: the rest is in the journal
+  kRecovered,  // dead, and moved to the spool earlier: known from the spool alone
+};
+
+// One process. Times are wall clock; 0: not known.
+struct ProcessState {
+  std::int32_t pid = 0, rank = 0, world_size = 0;
+  std::string host;
+  Fate fate = Fate::kDead;
+  bool moved = false;  // what its journal held has been moved into the spool
+  std::int64_t started_ns = 0;
+  std::int64_t last_sign_ns = 0;  // the latest thing known to have happened
+  // Until when the open scopes are known to have been open: now, or the last sign of life.
+  std::int64_t seen_ns = 0;
+  std::vector<OpenScope> open;   // by lane, outermost first; the session before all others
+  std::vector<Span> last_spans;  // oldest first
+  std::vector<Mark> last_marks;
+  std::uint64_t unflushed_spans = 0, unflushed_marks = 0;
+  std::uint64_t lost_records = 0;
+  std::uint64_t damaged = 0;  // records that cannot be read
+};
+
+// What an autopsy concludes.
+struct Autopsy {
+  std::string directory;  // where it was made
+  std::int64_t now_ns = 0;
+  std::vector<ProcessState> processes;
+  // Sessions of processes that left nothing behind: those that ended last, the newest at the end.
+  std::vector<Span> ended;
+  bool kept = false;  // nothing was to be moved
+  std::uint64_t moved_journals = 0, moved_spans = 0, moved_marks = 0, moved_scopes = 0;
+  std::vector<std::string> moved_files;
+  std::vector<std::string> problems;
+  std::vector<base::Arena> arenas;  // the text that the spans and marks above point at
+};
+
+}  // namespace sonde::model

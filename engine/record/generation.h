@@ -1,0 +1,69 @@
+// Which session and which process a thing belongs to: one number for everything.
+//
+// The generation goes up whenever what is recorded begins to belong to something else: a session
+// begins, a session ends, the process forks (in the child), the journal starts over because its
+// memory was lost. Threads, handles, stacks of tasks and span objects note the generation that they
+// were made in. Whether that is the present one says whether they are of this session. Whether it
+// is void says whether the memory that they point to is still theirs: a new session leaves open
+// scopes where they are, a fork and a fresh start do not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/base/clock.h"
+#include "engine/base/id.h"
+
+namespace sonde::record {
+
+using Generation = std::uint32_t;  // 0: none
+
+// What makes ids and times of the records of a generation.
+struct Provenance {
+  base::Id key;  // ids are make_id(key, sequence)
+  base::ClockAnchor anchor;
+  std::int32_t pid = 0, rank = 0;
+};
+
+namespace detail {
+// The gate. 0: recording is off. Otherwise the present generation.
+extern std::atomic<Generation> g_gate;
+extern std::atomic<Generation> g_generation;
+extern std::atomic<Generation> g_valid_since;
+
+// As begin_generation, but lanes and handles of all earlier generations are void.
+void begin_void_generation() noexcept;
+
+// What provenance() says from now on of the generations until this one, as far as it has not kept
+// another answer for them: the session ends, or the process has forked, and the header of the
+// journal will say something else.
+void keep_provenance(const Provenance& past) noexcept;
+// Around a fork: no thread is at the list of past ones meanwhile.
+void lock_provenance() noexcept;
+void unlock_provenance() noexcept;
+}  // namespace detail
+
+// Any thread. The present generation, whether or not recording is on.
+inline Generation generation() noexcept {
+  return detail::g_generation.load(std::memory_order_relaxed);
+}
+// What is recorded from here on belongs to something else; open scopes stay open. The gate stays as
+// it is. One thread at a time: a session does this where it begins and where it ends.
+void begin_generation() noexcept;
+
+// Any thread. Lanes and handles that were made in this generation point to memory that is no longer
+// theirs.
+inline bool is_void(Generation made_in) noexcept {
+  return made_in < detail::g_valid_since.load(std::memory_order_acquire);
+}
+
+// Of what is recorded now.
+Provenance present_provenance() noexcept;
+// Any thread, off the hot path. What is recorded before a session begins is written by that
+// session, with its clock; so the answer may change until the generation's session has ended.
+Provenance provenance(Generation made_in) noexcept;
+// Whether a session that records of this generation belong to has ended, here or in the process
+// that this one was forked from.
+bool is_past(Generation made_in) noexcept;
+
+}  // namespace sonde::record

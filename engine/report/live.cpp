@@ -1,0 +1,44 @@
+#include "engine/report/live.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "engine/model/line.h"
+#include "engine/report/times.h"
+
+namespace sonde::report {
+
+namespace {
+
+std::string prefix(std::string_view api) {
+  std::string out = "[";
+  model::append_clean(out, api.empty() ? "sonde" : api);
+  return out + "] ";
+}
+
+}  // namespace
+
+std::string live_line(const model::LiveSpan& span, bool several_ranks) {
+  std::string out = prefix(span.api);
+  if (several_ranks) out += fmt::format("rank {} ", span.span.rank);
+  std::vector<const model::Mark*> marks;
+  for (const model::Mark& mark : span.marks) marks.push_back(&mark);
+  model::append_line(out, span.span, marks);
+  return out + '\n';
+}
+
+std::string process_line(const model::ProcessEvent& event, std::string_view directory) {
+  std::string out = prefix(event.api) + fmt::format("pid {} (rank {}) ", event.pid, event.rank);
+  switch (event.kind) {
+    case model::ProcessEvent::Kind::kBegan:
+      return out + fmt::format("has been running for {}\n", long_duration(event.age_ns));
+    case model::ProcessEvent::Kind::kDied:
+      return out + fmt::format("died; see what was open with: sonde autopsy {}\n", directory);
+    case model::ProcessEvent::Kind::kEnded:
+      break;
+  }
+  return out + "ended\n";
+}
+
+}  // namespace sonde::report

@@ -1,0 +1,48 @@
+#include "engine/report/missing.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "engine/model/line.h"
+
+namespace sonde::report {
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kSpoken = 10;
+  std::string out;
+  std::size_t spoken = 0;
+  for (const std::string& name : names) {
+    if (spoken == kSpoken) return out + fmt::format(" and {} more", names.size() - kSpoken);
+    if (spoken++ != 0) out += ", ";
+    model::append_clean(out, name);
+  }
+  return out;
+}
+
+std::string missing_line(const model::Missing& missing, std::string_view directory) {
+  using What = model::Missing::What;
+  const std::string there = some_of(missing.there);
+  switch (missing.what) {
+    case What::kRun:
+      return fmt::format("there is no run {}: {} holds {} of them; see which with: sonde trace {}",
+                         missing.wanted, directory, missing.there.size(), directory);
+    case What::kRank:
+      return fmt::format("no span is of rank {}; there are spans of: {}", missing.wanted, there);
+    case What::kName:
+      return fmt::format("no span is called {}; there are: {}", missing.wanted, there);
+    case What::kEpoch:
+      return fmt::format("nothing was captured of epoch {}; there are: {}", missing.wanted, there);
+    case What::kTensor:
+      return fmt::format("no tensor that is wanted fits {}; there are: {}", missing.wanted, there);
+    case What::kGradients:
+      return "there are only weights";
+    case What::kWeights:
+      return "there are only gradients";
+    case What::kCaptures:
+      break;
+  }
+  return "nothing was captured";
+}
+
+}  // namespace sonde::report

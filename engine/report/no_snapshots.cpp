@@ -1,0 +1,72 @@
+#include "engine/report/no_snapshots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/model/line.h"
+#include "engine/report/missing.h"
+#include "engine/report/times.h"
+
+namespace sonde::report {
+
+std::string no_snapshots_line(const analysis::NoSnapshots& why) {
+  using Cause = analysis::NoSnapshots::Cause;
+  switch (why.cause) {
+    case Cause::kOff:
+      return "they were switched off, by profile(snapshots=\"off\") or by a setting of the "
+             "environment; leave that out to have them";
+    case Cause::kForeign:
+      return "the run does not say how they were set: another SDK recorded it, which captures "
+             "only what it is told to watch, or an older Sonde did";
+    case Cause::kSaid: {
+      std::string said;
+      model::append_clean(said, why.said);
+      return said;
+    }
+    case Cause::kGone:
+      return fmt::format(
+          "{} records were taken and none of them is here: they could not be written (the warnings "
+          "of the run say why), or their files were removed since",
+          why.taken);
+    case Cause::kNoEpochYet:
+      return "no epoch has begun yet; the first snapshot is taken at the end of an epoch";
+    case Cause::kFirstEpoch:
+      return fmt::format(
+          "the run is in its first epoch, for {} by now; the first snapshot is taken at its end",
+          long_duration(why.epoch_ns));
+    case Cause::kOnTheWay:
+      return "an epoch has ended, and nothing of it is written yet; look again in a second";
+    case Cause::kDiedEarly:
+      return "the process died before its first epoch had ended, which is when they are taken";
+    case Cause::kDied:
+      return "the process died before any of them was written";
+    case Cause::kUnknown:
+      break;
+  }
+  return "the run does not say why; its warnings may";
+}
+
+std::vector<std::string> no_snapshots_lines(std::span<const analysis::NoSnapshots> sessions) {
+  if (sessions.empty()) {
+    return {
+        "nothing was captured; no session is here that could say why: name the directory of the "
+        "whole run"};
+  }
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const analysis::NoSnapshots& each : sessions)
+    by_reason[no_snapshots_line(each)].push_back(
+        fmt::format("run {} rank {}", each.run, each.rank));
+  std::vector<std::string> out;
+  for (auto& [reason, who] : by_reason) {
+    std::sort(who.begin(), who.end());
+    who.erase(std::unique(who.begin(), who.end()), who.end());
+    out.push_back(by_reason.size() == 1
+                      ? "nothing was captured: " + reason
+                      : fmt::format("nothing was captured of {}: {}", some_of(who), reason));
+  }
+  return out;
+}
+
+}  // namespace sonde::report

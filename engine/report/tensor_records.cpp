@@ -1,0 +1,61 @@
+// The lines of tensors for other programs: CSV and JSON.
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/report/tensor_fields.h"
+#include "engine/report/tensors.h"
+
+namespace sonde::report {
+
+namespace {
+
+void append_csv_text(std::string& out, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  out += '"';
+}
+
+std::string or_null(const std::string& number) { return number.empty() ? "null" : number; }
+
+}  // namespace
+
+std::string tensors_csv_header() {
+  return "run,epoch,rank,tensor,shape,dtype,mean,std,min,max,norm,count,nan_count,inf_count,"
+         "zero_count,unavailable,pid\n";
+}
+
+void append_tensor_csv(std::string& out, const analysis::TensorLine& line) {
+  const model::TensorStats& tensor = line.tensor;
+  out += run_of(line) + ',' + integer(line.epoch->index) + ',' + integer(line.epoch->rank);
+  const std::string shape = shape_of(line);
+  for (const std::string_view text : {tensor.name, std::string_view(shape), tensor.dtype}) {
+    out += ',';
+    append_csv_text(out, text);
+  }
+  for (const double value : {tensor.mean, tensor.std, tensor.min, tensor.max, tensor.norm})
+    out += tensor.known ? fmt::format(",{}", value) : ",";
+  for (const std::int64_t value :
+       {tensor.count, tensor.nan_count, tensor.inf_count, tensor.zero_count})
+    out += ',' + integer(value);
+  out += ',';
+  append_csv_text(out, tensor.unavailable);
+  out += ',' + integer(line.epoch->pid) + '\n';
+}
+
+void append_tensor_json(std::string& out, const model::Epoch& epoch, std::string_view record) {
+  out += fmt::format("{{\"epoch\":{},\"run\":{},\"rank\":{}", or_null(integer(epoch.index)),
+                     epoch.run == 0 ? "null" : std::to_string(epoch.run),
+                     or_null(integer(epoch.rank)));
+  record.remove_prefix(1);
+  const std::size_t members = record.find_first_not_of(" \t\r\n");
+  if (record[members] != '}') out += ',';
+  out += record;
+}
+
+}  // namespace sonde::report

@@ -1,0 +1,209 @@
+#include "engine/run/autopsy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/model/ending.h"
+
+namespace sonde::run {
+
+namespace {
+
+using model::Fate;
+using model::ProcessState;
+
+constexpr std::size_t kShown = 10;          // last spans and marks per process
+constexpr std::size_t kNewestBatches = 64;  // looked at for what the journal no longer has
+
+class Examination {
+ public:
+  Examination(Source& source, bool keep) : source_(source) {
+    result_.directory = source.name();
+    result_.now_ns = base::wall_clock_ns();
+    result_.kept = keep;
+  }
+
+  model::Autopsy perform() {
+    for (const std::string& key : source_.processes()) examine(key);
+    read_batches();
+    if (!result_.kept) recover();
+    return std::move(result_);
+  }
+
+ private:
+  void examine(const std::string& key);
+  void read_batches();
+  void add_from(const model::Batch& batch);
+  void add_recovered(const model::Batch& batch);
+  void add_ended(const model::Batch& batch);
+  void recover();
+
+  Source& source_;
+  model::Autopsy result_;
+  std::vector<std::string> keys_;  // of the first processes of the result: those with a journal
+};
+
+void Examination::examine(const std::string& key) {
+  Process process;
+  const base::Status status = source_.inspect(key, process);
+  if (status.ok()) {
+    process.state.last_spans = std::move(process.records.spans);
+    process.state.last_marks = std::move(process.records.marks);
+    result_.processes.push_back(std::move(process.state));
+    result_.arenas.push_back(std::move(process.records.arena));
+    keys_.push_back(key);
+  } else if (status.error() != ENOENT) {  // gone: its process ended, or it was recovered, just now
+    result_.problems.push_back(status.text());
+  }
+}
+
+bool is_death(const model::Span& span) { return span.closed_by() == "death"; }
+
+// The newest spans, their marks, and the newest of the other marks: those are on scopes still open.
+void shorten(ProcessState& process) {
+  const auto keep_last = [](auto& items, auto time_of) {
+    std::stable_sort(items.begin(), items.end(),
+                     [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
+    if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
+  };
+  keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
+  const auto is_shown = [&](const model::Mark& mark) {
+    return std::any_of(process.last_spans.begin(), process.last_spans.end(),
+                       [&](const model::Span& span) { return span.id == mark.span_id; });
+  };
+  const auto others =
+      std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_shown);
+  std::vector<model::Mark> newest(others, process.last_marks.end());
+  process.last_marks.erase(others, process.last_marks.end());
+  keep_last(newest, [](const model::Mark& mark) { return mark.ts_ns; });
+  process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
+}
+
+// The newest first, so as to stop early: the last moments are at the end.
+void Examination::read_batches() {
+  const std::span<const std::string> keys = source_.batches();
+  const std::size_t count = std::min(keys.size(), kNewestBatches);
+  for (std::size_t i = 1; i <= count; ++i) {
+    model::Batch batch;
+    if (!source_.read(keys[keys.size() - i], Detail::kAll, batch).ok()) continue;
+    add_from(batch);
+    add_recovered(batch);
+    add_ended(batch);
+    result_.arenas.push_back(std::move(batch.arena));
+  }
+  std::ranges::sort(result_.ended, {}, &model::Span::end_ns);
+  for (ProcessState& process : result_.processes) shorten(process);
+}
+
+void Examination::add_from(const model::Batch& batch) {
+  for (ProcessState& process : result_.processes) {
+    if (process.fate == Fate::kRecovered || process.last_spans.size() >= kShown) continue;
+    const auto known = [&](const model::Span& span) {
+      return std::any_of(process.last_spans.begin(), process.last_spans.end(),
+                         [&](const model::Span& other) { return other.id == span.id; });
+    };
+    std::vector<model::Span> more;
+    for (const model::Span& span : batch.spans) {
+      if (span.pid == process.pid && span.end_ns >= process.started_ns && !known(span))
+        more.push_back(span);
+    }
+    process.last_spans.insert(process.last_spans.end(), more.begin(), more.end());
+    if (!more.empty())
+      process.last_marks.insert(process.last_marks.end(), batch.marks.begin(), batch.marks.end());
+  }
+}
+
+// A process of which only the batch is left that an earlier recovery wrote. `open`: the spans that
+// were closed in its name.
+ProcessState recovered_process(std::vector<model::Span> open, const model::Batch& batch) {
+  ProcessState process;
+  process.pid = open.front().pid;
+  process.rank = open.front().rank;
+  process.fate = Fate::kRecovered;
+  process.last_sign_ns = open.front().end_ns;
+  // The session first, then thread by thread from the outside in.
+  const auto place = [](const model::Span& span) {
+    return std::tuple(static_cast<bool>(span.parent_id), span.thread_id, span.start_ns);
+  };
+  std::stable_sort(open.begin(), open.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  for (const model::Span& span : open) {
+    const auto lane = static_cast<std::uint32_t>(span.thread_id);
+    process.open.push_back({span, 0, lane, false, !span.parent_id});
+  }
+  for (const model::Span& span : batch.spans) {
+    if (span.pid == process.pid && !is_death(span)) process.last_spans.push_back(span);
+  }
+  process.last_marks = batch.marks;
+  return process;
+}
+
+// Deaths that an earlier autopsy, or the next run in this directory, has already moved.
+void Examination::add_recovered(const model::Batch& batch) {
+  std::map<std::int32_t, std::vector<model::Span>> open_of_pid;
+  for (const model::Span& span : batch.spans) {
+    if (is_death(span)) open_of_pid[span.pid].push_back(span);
+  }
+  for (auto& [pid, spans] : open_of_pid)
+    result_.processes.push_back(recovered_process(std::move(spans), batch));
+}
+
+// From the newest batch back, until there are enough.
+void Examination::add_ended(const model::Batch& batch) {
+  for (const model::Span& span : batch.spans) {
+    const bool session = !span.parent_id && static_cast<bool>(span.attr(model::kEndedByAttr));
+    if (session && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
+  }
+}
+
+void Examination::recover() {
+  Recovery recovery = source_.recover();
+  result_.moved_journals = recovery.journals;
+  result_.moved_spans = recovery.spans;
+  result_.moved_marks = recovery.marks;
+  result_.moved_scopes = recovery.open_scopes;
+  result_.moved_files = std::move(recovery.files);
+  if (source_.refresh().ok()) {
+    const std::span<const std::string> left = source_.processes();
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+      result_.processes[i].moved = std::find(left.begin(), left.end(), keys_[i]) == left.end();
+  }
+  for (const std::string& problem : recovery.problems) {
+    if (std::find(result_.problems.begin(), result_.problems.end(), problem) ==
+        result_.problems.end()) {
+      result_.problems.push_back(problem);
+    }
+  }
+}
+
+}  // namespace
+
+model::Autopsy perform_autopsy(Source& source, bool keep) {
+  return Examination(source, keep).perform();
+}
+
+model::Autopsy running_processes(Source& source) {
+  model::Autopsy out;
+  out.directory = source.name();
+  out.now_ns = base::wall_clock_ns();
+  for (const std::string& key : source.processes()) {
+    Process process;
+    const base::Status status = source.inspect(key, process);
+    if (!status.ok() && status.error() != ENOENT) out.problems.push_back(status.text());
+    if (!status.ok() || process.state.fate != Fate::kRunning) continue;
+    out.processes.push_back(std::move(process.state));
+    out.arenas.push_back(std::move(process.records.arena));
+  }
+  return out;
+}
+
+}  // namespace sonde::run

@@ -1,0 +1,184 @@
+#include "engine/run/follower.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <iterator>
+#include <span>
+#include <utility>
+
+namespace sonde::run {
+
+namespace {
+
+bool contains(std::span<const std::string> keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+template <typename Spans>
+void sort_by_end(Spans& spans) {
+  std::stable_sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+    return a.live.span.end_ns < b.live.span.end_ns;
+  });
+}
+
+}  // namespace
+
+Follower::Follower(Source& source, std::size_t history, model::LineFilter filter)
+    : source_(source), history_(history), filter_(std::move(filter)) {
+  const std::span<const std::string> keys = source_.batches();
+  before_.assign(keys.begin(), keys.end());
+  seen_batches_.insert(keys.begin(), keys.end());
+}
+
+std::size_t Follower::running() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(processes_.begin(), processes_.end(),
+                    [](const auto& entry) { return entry.second.running; }));
+}
+
+model::Look Follower::look() {
+  model::Look out;
+  spans_ = std::exchange(waiting_, {});
+  around_.forget();
+  text_ = std::make_shared<base::Arena>();
+  const bool first = looks_++ == 0;
+  // Journals before batches: what moves from one to the other in between is seen twice, not never.
+  if (source_.refresh().ok()) {
+    look_at_processes(out);
+    if (first && has_seen_any()) look_back();
+    before_.clear();
+    if (source_.refresh().ok()) look_at_batches();
+  }
+  choose(spans_);
+  sort_by_end(spans_);
+  for (Waiting& each : spans_) {
+    each.live.api = api_of(each.live.span.pid);
+    out.spans.push_back(std::move(each.live));
+    if (out.texts.empty() || out.texts.back() != each.text) out.texts.push_back(each.text);
+  }
+  spans_.clear();
+  out.several_ranks = ranks_.size() > 1;
+  tell_ends(out);
+  return out;
+}
+
+// Keeps the spans that are wanted. One of which that is not known yet waits, but not for long: what
+// it waits for may have been lost.
+void Follower::choose(std::vector<Waiting>& spans) {
+  constexpr std::uint64_t kPatience = 4;  // looks
+  std::vector<Waiting> all = std::exchange(spans, {});
+  for (Waiting& each : all) {
+    const std::string_view name = each.live.span.name;
+    around_.follow(each.live.place);
+    const bool decided = each.live.place.settled() || filter_.level == model::Level::kAll ||
+                         model::level_is_fixed(name);
+    if (!decided && looks_ - each.look < kPatience) {
+      waiting_.push_back(std::move(each));
+    } else if (filter_.shows(name, each.live.place)) {
+      spans.push_back(std::move(each));
+    }
+  }
+}
+
+// The newest of the batches that were stored before the first look, oldest of them first.
+void Follower::look_back() {
+  constexpr std::size_t kMostBatches = 32;
+  std::deque<model::Batch> batches;
+  std::size_t spans = 0;
+  for (auto key = before_.rbegin(); key != before_.rend(); ++key) {
+    if (spans >= history_ || batches.size() >= kMostBatches) break;
+    if (!source_.read(*key, Detail::kAll, batches.emplace_front()).ok()) batches.front().clear();
+    // What is around a span is in a later batch, which was read before this one, or still open.
+    for (const model::Span& span : batches.front().spans) around_.know(span);
+    for (const model::Span& span : batches.front().spans) {
+      model::Place place{span.parent_id};
+      around_.follow(place);
+      if (filter_.shows(span.name, place)) ++spans;
+    }
+  }
+  std::vector<Waiting> fresh = std::exchange(spans_, {});
+  for (const model::Batch& batch : batches) take(batch);
+  choose(spans_);
+  sort_by_end(spans_);
+  if (spans_.size() > history_)
+    spans_.erase(spans_.begin(), spans_.end() - static_cast<std::ptrdiff_t>(history_));
+  spans_.insert(spans_.end(), std::make_move_iterator(fresh.begin()),
+                std::make_move_iterator(fresh.end()));
+}
+
+void Follower::look_at_processes(model::Look& out) {
+  const std::span<const std::string> keys = source_.processes();
+  for (auto& [key, process] : processes_) process.running = process.running && contains(keys, key);
+  for (const std::string& key : keys) look_at(key, out);
+}
+
+void Follower::look_at(const std::string& key, model::Look& out) {
+  Process process;
+  if (!source_.inspect(key, process).ok()) return;
+  const model::ProcessState& state = process.state;
+  const bool alive = state.fate == model::Fate::kRunning;
+  const bool is_new = !processes_.contains(key);
+  if (!alive && is_new) return;  // dead before the first look: the autopsy's
+  for (const model::OpenScope& open : state.open) {
+    around_.know(open.span);
+    if (open.session) newest_api_ = apis_[state.pid] = model::api_of(open.span);
+  }
+  Followed& followed = processes_[key];
+  followed.running = alive;
+  followed.as_event = {state.fate == model::Fate::kDead ? model::ProcessEvent::Kind::kDied
+                                                        : model::ProcessEvent::Kind::kEnded,
+                       state.pid, state.rank, state.seen_ns - state.started_ns, api_of(state.pid)};
+  if (is_new) {
+    out.began.push_back(followed.as_event);
+    out.began.back().kind = model::ProcessEvent::Kind::kBegan;
+  }
+  ranks_.insert(state.rank);
+  take(process.records);
+}
+
+void Follower::tell_ends(model::Look& out) {
+  for (auto& [key, process] : processes_) {
+    if (process.running || std::exchange(process.end_is_told, true)) continue;
+    out.ended.push_back(process.as_event);
+  }
+}
+
+void Follower::look_at_batches() {
+  const std::span<const std::string> keys = source_.batches();
+  model::Batch batch;
+  for (const std::string& key : keys) {
+    if (!seen_batches_.insert(key).second) continue;
+    if (source_.read(key, Detail::kAll, batch).ok()) take(batch);
+  }
+  // Batches are evicted meanwhile; forgetting what is gone keeps the set small.
+  if (seen_batches_.size() > keys.size()) seen_batches_ = {keys.begin(), keys.end()};
+}
+
+void Follower::take(const model::Batch& batch) {
+  for (const model::Mark& mark : batch.marks) {
+    if (mark.span_id && seen_.add(mark.id)) marks_.keep(mark);
+  }
+  for (const model::Span& span : batch.spans) {
+    around_.know(span);
+    if (!seen_.add(span.id)) continue;
+    ranks_.insert(span.rank);
+    if (span.is_session()) newest_api_ = apis_[span.pid] = model::api_of(span);
+    add_span(span);
+  }
+}
+
+void Follower::add_span(const model::Span& span) {
+  Waiting added{{span, marks_.take(span.id, *text_), {span.parent_id}, {}}, looks_, text_};
+  added.live.span.name = text_->copy(span.name);
+  added.live.span.attrs = text_->copy(span.attrs);
+  spans_.push_back(std::move(added));
+}
+
+// A process of which no session is known is likely to be of the same API as the others.
+const std::string& Follower::api_of(std::int32_t pid) const {
+  const auto found = apis_.find(pid);
+  return found == apis_.end() ? newest_api_ : found->second;
+}
+
+}  // namespace sonde::run

@@ -1,0 +1,77 @@
+// Follows the processes of a source from outside: each span that closes comes out once, whether it
+// is first seen in a journal or in a stored batch. A span whose level depends on scopes that are
+// not seen yet waits for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/model/level.h"
+#include "engine/model/live.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/run/mark_keeper.h"
+#include "engine/run/recent_ids.h"
+#include "engine/run/source.h"
+
+namespace sonde::run {
+
+class Follower {
+ public:
+  // Of what is stored already, the first look brings no more than `history` spans.
+  Follower(Source& source, std::size_t history, model::LineFilter filter);
+
+  // Looks once. What could not be read is left out, and looked for again.
+  model::Look look();
+
+  std::size_t running() const noexcept;
+  bool has_seen_any() const noexcept { return !processes_.empty(); }
+
+ private:
+  struct Followed {
+    model::ProcessEvent as_event;
+    bool running = true;
+    bool end_is_told = false;
+  };
+  struct Waiting {
+    model::LiveSpan live;
+    std::uint64_t look = 0;                   // in which it was first seen
+    std::shared_ptr<const base::Arena> text;  // of that look
+  };
+
+  void look_at_processes(model::Look& out);
+  void look_at(const std::string& key, model::Look& out);
+  void look_back();
+  void look_at_batches();
+  void take(const model::Batch& batch);
+  void add_span(const model::Span& span);
+  void choose(std::vector<Waiting>& spans);
+  const std::string& api_of(std::int32_t pid) const;
+  void tell_ends(model::Look& out);
+
+  Source& source_;
+  std::size_t history_;
+  model::LineFilter filter_;
+  model::Surroundings around_;  // of this look
+  std::uint64_t looks_ = 0;
+  std::shared_ptr<base::Arena> text_;  // of this look
+  std::map<std::string, Followed> processes_;
+  std::map<std::int32_t, std::string> apis_;  // by pid
+  std::string newest_api_;
+  std::set<std::int32_t> ranks_;
+  std::vector<std::string> before_;  // batches that were stored before the first look
+  std::unordered_set<std::string> seen_batches_;
+  RecentIds seen_;
+  MarkKeeper marks_;
+  std::vector<Waiting> spans_;    // of this look
+  std::vector<Waiting> waiting_;  // for the next
+};
+
+}  // namespace sonde::run

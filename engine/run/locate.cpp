@@ -1,0 +1,102 @@
+#include "engine/run/locate.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+
+#include "engine/base/file.h"
+#include "engine/journal/inspect.h"
+#include "engine/spool/directory.h"
+#include "engine/spool/reader.h"
+
+namespace sonde::run {
+
+namespace {
+
+constexpr std::int64_t kNoRun = -1;
+
+// When something last came or went in a folder, by its modification time; kNoRun if it is no
+// folder.
+std::int64_t changed_ns(const std::string& folder) {
+  struct stat info;
+  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return kNoRun;
+  const std::int64_t ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
+  return std::max<std::int64_t>(ns, 0);
+}
+
+// When the run in an output directory last wrote something; kNoRun if there is none.
+std::int64_t run_changed_ns(const std::string& directory) {
+  return std::max(changed_ns(base::join_path(directory, spool::kSpoolFolder)),
+                  changed_ns(base::join_path(directory, journal::kLiveFolder)));
+}
+
+// The folder in `directory`, hidden or not, that holds the newest run; "" if none does.
+std::string newest_run_in(const std::string& directory) {
+  std::vector<std::string> names;
+  if (!base::list_directory(directory, "", names).ok()) return {};
+  std::string newest;
+  std::int64_t newest_ns = kNoRun;
+  for (const std::string& name : names) {
+    if (name.ends_with(".json")) continue;  // a spool may hold a hundred thousand of them
+    const std::string folder = directory == "." ? name : base::join_path(directory, name);
+    const std::int64_t ns = run_changed_ns(folder);
+    if (ns > newest_ns) {
+      newest = folder;
+      newest_ns = ns;
+    }
+  }
+  return newest;
+}
+
+std::string output_dir_of(const std::string& directory) {
+  if (run_changed_ns(directory) != kNoRun) return directory;
+  if (std::string inside = newest_run_in(directory); !inside.empty()) return inside;
+  const std::string absolute = base::absolute_path(directory);
+  const std::size_t slash = absolute.rfind('/');
+  const std::string_view name = std::string_view(absolute).substr(slash + 1);
+  if (name == spool::kSpoolFolder || name == journal::kLiveFolder)
+    return absolute.substr(0, slash == 0 ? 1 : slash);
+  return directory;  // a folder with spool files of some other name
+}
+
+base::Status locate_newest(Place& out) {
+  out.output_dir = run_changed_ns(".") != kNoRun ? "." : newest_run_in(".");
+  if (out.output_dir.empty()) return {ENOENT, "no run in the working directory"};
+  out.called = out.output_dir;
+  return refresh(out);
+}
+
+}  // namespace
+
+base::Status locate(const std::string& path, Place& out) {
+  out = {};
+  if (path.empty()) return locate_newest(out);
+  out.called = path;
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return base::Status::from_errno("cannot read " + path);
+  if (!S_ISDIR(info.st_mode)) {
+    out.files.push_back(path);
+    return {};
+  }
+  std::string plain = path;
+  while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
+  out.output_dir = output_dir_of(plain);
+  return refresh(out);
+}
+
+base::Status refresh(Place& place) {
+  if (place.output_dir.empty()) return {};
+  if (base::Status status = spool::find_files(place.output_dir, place.files); !status.ok())
+    return status;
+  const std::string live = base::join_path(place.output_dir, journal::kLiveFolder);
+  if (base::Status status = base::list_directory(live, journal::kJournalSuffix, place.journals);
+      !status.ok())
+    return status;
+  for (std::string& journal : place.journals) journal = base::join_path(live, journal);
+  return {};
+}
+
+}  // namespace sonde::run

@@ -1,0 +1,28 @@
+// From what a user names to where a run lies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace sonde::run {
+
+struct Place {
+  std::string called;                 // as the user named it; else the folder that was found
+  std::string output_dir;             // holds spool/ and live/; empty when a single file was named
+  std::vector<std::string> files;     // spool files, oldest first
+  std::vector<std::string> journals;  // of processes that run or died
+
+  bool empty() const noexcept { return files.empty() && journals.empty(); }
+};
+
+// Accepts an output directory, a folder with output directories in it (the newest is taken), the
+// spool or live folder of one, or a single spool file. An empty path stands for the newest run in
+// the working directory; ENOENT where there is none.
+base::Status locate(const std::string& path, Place& out);
+
+// Looks again for files and journals of the same place.
+base::Status refresh(Place& place);
+
+}  // namespace sonde::run

@@ -1,0 +1,61 @@
+#include "engine/run/selection.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace sonde::run {
+
+void Selection::look(const std::vector<model::Span>& spans) {
+  runs_.add(spans);
+  const model::Span* before = nullptr;
+  for (const model::Span& span : spans) {
+    if (before == nullptr || before->rank != span.rank) ranks_.insert(span.rank);
+    before = &span;
+  }
+}
+
+bool Selection::settle() {
+  runs_.finish();
+  if (!wants_run()) return true;
+  run_ = runs_.count();
+  if (choice_.run != "last")
+    std::from_chars(choice_.run.data(), choice_.run.data() + choice_.run.size(), run_);
+  run_is_missing_ = run_ == 0 || run_ > runs_.count();
+  return !run_is_missing_;
+}
+
+void Selection::narrow(std::vector<model::Span>& spans) const {
+  if (choice_.rank)
+    std::erase_if(spans, [&](const model::Span& span) { return span.rank != *choice_.rank; });
+  if (run_ != 0)
+    std::erase_if(spans, [&](const model::Span& span) { return runs_.run_of(span) != run_; });
+}
+
+std::vector<model::Missing> Selection::missing() const {
+  std::vector<model::Missing> out;
+  if (run_is_missing_) {
+    model::Missing& run =
+        out.emplace_back(model::Missing{model::Missing::What::kRun, choice_.run, {}});
+    for (std::size_t i = 1; i <= runs_.count(); ++i) run.there.push_back(std::to_string(i));
+  }
+  if (auto rank = missing_rank()) out.push_back(*std::move(rank));
+  return out;
+}
+
+std::optional<model::Missing> Selection::missing_rank() const {
+  if (!choice_.rank || ranks_.empty() || ranks_.contains(*choice_.rank)) return {};
+  model::Missing rank{model::Missing::What::kRank, std::to_string(*choice_.rank), {}};
+  for (const int each : ranks_) rank.there.push_back(std::to_string(each));
+  return rank;
+}
+
+std::optional<model::Missing> missing_name(const std::string& wanted,
+                                           std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (wanted.empty() || names.empty() || std::binary_search(names.begin(), names.end(), wanted))
+    return {};
+  return model::Missing{model::Missing::What::kName, wanted, {names.begin(), names.end()}};
+}
+
+}  // namespace sonde::run

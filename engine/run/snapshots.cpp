@@ -1,0 +1,86 @@
+#include "engine/run/snapshots.h"
+
+#include <fnmatch.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace sonde::run {
+
+using model::Missing;
+
+namespace {
+
+constexpr std::string_view kSession = "session";
+
+}  // namespace
+
+SnapshotSearch::SnapshotSearch(Source& source, SnapshotQuery query)
+    : source_(source), query_(std::move(query)), selection_(query_.choice) {}
+
+// The text of a span goes with its batch.
+void SnapshotSearch::keep(model::Span span) {
+  const bool epoch = span.name == model::kEpochName;
+  if (!epoch && !span.is_session()) return;
+  span.name = epoch ? model::kEpochName : kSession;
+  span.attrs = texts_.emplace_back(span.attrs);
+  (epoch ? epoch_spans_ : sessions_).push_back(span);
+}
+
+bool SnapshotSearch::find_epochs() {
+  Reader reader(source_);
+  reader.each_batch(Detail::kTimings, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
+    selection_.look(batch.spans);
+    for (const model::Span& span : batch.spans) keep(span);
+  });
+  skipped_ = reader.skipped();
+  if (!selection_.settle()) return false;
+  selection_.narrow(epoch_spans_);
+  selection_.narrow(sessions_);
+  epochs_ = model::Epochs(epoch_spans_, selection_.runs());
+  return true;
+}
+
+// Null for the epoch of another run or rank, which is not told from one that is unknown.
+model::Epoch* SnapshotSearch::epoch_of(const base::Id& id) {
+  if (model::Epoch* found = epochs_.find(id)) return found;
+  return selection_.wants_run() || query_.choice.rank ? nullptr : &epochs_.unknown(id);
+}
+
+bool SnapshotSearch::wanted(const model::Epoch& epoch, const model::TensorStats& tensor) {
+  auto name = names_.find(tensor.name);
+  if (name == names_.end()) name = names_.emplace(tensor.name).first;
+  if (epoch.index != model::kNone) indexes_.insert(epoch.index);
+  if (query_.epoch && epoch.index != *query_.epoch) return false;
+  if (!(tensor.gradient() ? query_.gradients : query_.weights)) return false;
+  return query_.tensor.empty() || ::fnmatch(query_.tensor.c_str(), name->c_str(), 0) == 0;
+}
+
+void SnapshotSearch::each(const Take& take) {
+  if (!find_epochs()) return;
+  Reader reader(source_);
+  reader.each_batch(Detail::kTensors, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
+    for (std::size_t i = 0; i < batch.tensors.size(); ++i) {
+      model::Epoch* epoch = epoch_of(batch.snapshots[i].span_id);
+      if (epoch != nullptr && wanted(*epoch, batch.tensors[i]))
+        take(*epoch, batch.tensors[i], batch.snapshots[i].json);
+    }
+  });
+  skipped_ = reader.skipped();
+}
+
+Missing SnapshotSearch::missing() const {
+  // A rank is missing from the runs that are there; without the run there is no more to say.
+  if (std::vector<Missing> chosen = selection_.missing(); !chosen.empty()) return chosen.front();
+  if (names_.empty()) return {Missing::What::kCaptures, {}, {}};
+  if (query_.epoch && !indexes_.contains(*query_.epoch)) {
+    Missing epoch{Missing::What::kEpoch, std::to_string(*query_.epoch), {}};
+    for (const std::int64_t index : indexes_) epoch.there.push_back(std::to_string(index));
+    return epoch;
+  }
+  if (!query_.tensor.empty())
+    return {Missing::What::kTensor, query_.tensor, {names_.begin(), names_.end()}};
+  return {query_.weights ? Missing::What::kWeights : Missing::What::kGradients, {}, {}};
+}
+
+}  // namespace sonde::run

@@ -1,0 +1,73 @@
+// The statistics of tensors in a source, with the epochs they are of.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/id.h"
+#include "engine/model/epochs.h"
+#include "engine/model/missing.h"
+#include "engine/model/runs.h"
+#include "engine/model/trace.h"
+#include "engine/run/reader.h"
+#include "engine/run/selection.h"
+#include "engine/run/source.h"
+
+namespace sonde::run {
+
+struct SnapshotQuery {
+  Choice choice;       // its name is not looked at
+  std::string tensor;  // a glob; empty: all
+  std::optional<std::int64_t> epoch;
+  bool gradients = true;
+  bool weights = true;
+};
+
+// Reads the source twice: a record does not say its epoch's number, and the span that does may be
+// in any batch. Only epochs, sessions and names are held meanwhile.
+class SnapshotSearch {
+ public:
+  SnapshotSearch(Source& source, SnapshotQuery query);
+
+  // The record is the object as it is stored. Both are gone when `take` returns; the epoch lives as
+  // long as the search.
+  using Take =
+      std::function<void(model::Epoch&, const model::TensorStats&, std::string_view record)>;
+  // Calls `take` with every record that is wanted, in the order in which they were stored.
+  void each(const Take& take);
+
+  // The rest is to be asked after each().
+  const Skipped& skipped() const noexcept { return skipped_; }
+  // The one reason why no record was wanted; to be asked if there was none.
+  model::Missing missing() const;
+  // Sessions and epochs of the chosen runs and ranks, and the runs of all. Of their text only the
+  // attributes are kept.
+  const std::vector<model::Span>& sessions() const noexcept { return sessions_; }
+  const std::vector<model::Span>& epochs() const noexcept { return epoch_spans_; }
+  const model::Runs& runs() const noexcept { return selection_.runs(); }
+
+ private:
+  bool find_epochs();
+  void keep(model::Span span);
+  model::Epoch* epoch_of(const base::Id& id);
+  bool wanted(const model::Epoch& epoch, const model::TensorStats& tensor);
+
+  Source& source_;
+  SnapshotQuery query_;
+  Selection selection_;
+  Skipped skipped_;
+  model::Epochs epochs_;
+  std::vector<model::Span> epoch_spans_, sessions_;
+  std::deque<std::string> texts_;  // their attributes
+  // Of the runs and ranks that are wanted.
+  std::set<std::string, std::less<>> names_;
+  std::set<std::int64_t> indexes_;
+};
+
+}  // namespace sonde::run

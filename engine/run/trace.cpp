@@ -1,0 +1,154 @@
+#include "engine/run/trace.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/model/select.h"
+
+namespace sonde::run {
+
+namespace {
+
+using Ids = std::unordered_set<base::Id, base::IdHash>;
+using Filter = std::function<void(model::Batch&)>;
+
+template <typename Record>
+Ids ids_of(const std::vector<Record>& records) {
+  Ids ids;
+  for (const Record& record : records) ids.insert(record.id);
+  return ids;
+}
+
+// Whether a batch sealed then may hold spans that belong to the last `count`, or marks of those.
+bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
+  if (trace.spans.size() < count) return true;
+  const Ids found = ids_of(trace.marks);
+  for (const model::Span& span : trace.spans) {
+    if (!span.open() && span.end_ns < sealed) return true;
+    for (std::uint32_t i = 0; i < span.mark_id_count; ++i) {
+      if (span.start_ns < sealed && !found.contains(trace.mark_ids[span.first_mark_id + i]))
+        return true;
+    }
+  }
+  return false;
+}
+
+void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& trace) {
+  const auto add = [&](model::Batch& batch) {
+    filter(batch);
+    trace.add(batch);
+  };
+  for (model::Batch& batch : reader.read_journals()) add(batch);
+  trace.spans = model::select_last(trace.spans, count);
+  model::Batch batch;
+  const std::span<const std::string> batches = reader.source().batches();
+  for (auto key = batches.rbegin(); key != batches.rend(); ++key) {
+    if (!may_matter(trace, count, reader.source().sealed_ns(*key))) break;
+    if (!reader.read_batch(*key, Detail::kAll, batch)) continue;
+    add(batch);
+    trace.spans = model::select_last(trace.spans, count);
+    const Ids wanted = ids_of(trace.spans);
+    std::erase_if(trace.marks,
+                  [&](const model::Mark& mark) { return !wanted.contains(mark.span_id); });
+  }
+  std::stable_sort(trace.marks.begin(), trace.marks.end(),
+                   [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
+}
+
+std::vector<std::string_view> names_of(const std::vector<model::Span>& spans) {
+  std::vector<std::string_view> names;
+  names.reserve(spans.size());
+  for (const model::Span& span : spans) names.push_back(span.name);
+  return names;
+}
+
+// Leaves the spans of the chosen run, rank and name.
+void select(Selection& selection, const std::string& name, Trace& trace) {
+  if (selection.settle()) {
+    selection.narrow(trace.spans);
+  } else {
+    trace.spans.clear();
+  }
+  trace.missing = selection.missing();
+  if (name.empty()) return;
+  std::vector<model::Span> selected = model::select_name(trace.spans, name);
+  if (selected.empty()) {
+    if (auto missing = missing_name(name, names_of(trace.spans)))
+      trace.missing.push_back(*std::move(missing));
+  }
+  trace.spans = std::move(selected);
+}
+
+}  // namespace
+
+void Trace::add(model::Batch& batch) {
+  for (model::Span& span : batch.spans)
+    span.first_mark_id += static_cast<std::uint32_t>(mark_ids.size());
+  spans.insert(spans.end(), batch.spans.begin(), batch.spans.end());
+  marks.insert(marks.end(), batch.marks.begin(), batch.marks.end());
+  mark_ids.insert(mark_ids.end(), batch.mark_ids.begin(), batch.mark_ids.end());
+  arenas.push_back(std::move(batch.arena));
+}
+
+Trace read_trace(Source& source, const TraceQuery& query) {
+  Selection selection(query.choice);
+  Reader reader(source);
+  Trace trace;
+  const auto filter = [&](model::Batch& batch) {
+    selection.look(batch.spans);
+    selection.narrow(batch.spans);
+  };
+  // Read from the end, only some of the runs are seen, and not all that is below a name.
+  trace.all_runs = !query.last || !query.choice.name.empty() || selection.wants_run();
+  if (trace.all_runs) {
+    reader.each_batch(Detail::kAll, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
+      filter(batch);
+      trace.add(batch);
+    });
+  } else {
+    read_last(reader, *query.last, filter, trace);
+  }
+  trace.spans_read = trace.spans.size();
+  trace.skipped = reader.skipped();
+  select(selection, query.choice.name, trace);
+  if (query.last && trace.all_runs) trace.spans = model::select_last(trace.spans, *query.last);
+  trace.runs = selection.take_runs();
+  return trace;
+}
+
+Stream stream_spans(Source& source, const Choice& choice,
+                    const std::function<void(const std::vector<model::Span>&)>& take) {
+  constexpr auto kOrder = Reader::Order::kJournalsLast;
+  Selection selection(choice);
+  Stream result;
+  // Which run a span is of is only known once all were seen: choosing one costs a look beforehand.
+  if (selection.wants_run()) {
+    Reader ahead(source);
+    ahead.each_batch(Detail::kTimings, kOrder,
+                     [&](model::Batch& batch) { selection.look(batch.spans); });
+    if (!selection.settle()) {
+      result.skipped = ahead.skipped();
+      result.missing = selection.missing();
+      result.runs = selection.take_runs();
+      return result;
+    }
+  }
+  Reader reader(source);
+  reader.each_batch(Detail::kTimings, kOrder, [&](model::Batch& batch) {
+    if (!selection.wants_run()) selection.look(batch.spans);
+    selection.narrow(batch.spans);
+    take(batch.spans);
+  });
+  if (!selection.wants_run()) selection.settle();
+  result.skipped = reader.skipped();
+  result.missing = selection.missing();
+  result.runs = selection.take_runs();
+  return result;
+}
+
+}  // namespace sonde::run

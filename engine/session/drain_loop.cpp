@@ -1,0 +1,203 @@
+#include "engine/session/drain_loop.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/swallowed.h"
+#include "engine/base/thread.h"
+#include "engine/record/journal.h"
+#include "engine/session/signals.h"
+
+namespace sonde::session {
+
+using record::Journal;
+
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+constexpr std::uint64_t kFlushPatienceNs = 30 * kSecond;
+constexpr std::uint64_t kStatisticsPollNs = 5 * kMillisecond;
+constexpr std::uint64_t kSignOfLifeNs = kCapturesTogetherNs;
+
+// A tick that no thread waits for, one that a flush() waits for, the end of the session.
+constexpr DrainLoop::Patience kNone = {};
+constexpr DrainLoop::Patience kForFlush = {
+    .gpu_ns = 200 * kMillisecond, .statistics_ns = 2 * kSecond, .sinks_ns = 2 * kSecond};
+constexpr DrainLoop::Patience kAtTheEnd = {.gpu_ns = 2 * kSecond,
+                                           .statistics_ns = 2 * kSecond,
+                                           .blobs_ns = 30 * kSecond,
+                                           .sinks_ns = 2 * kSecond};
+
+thread_local bool t_draining = false;
+
+std::uint64_t deadline_after(std::uint64_t patience_ns) noexcept {
+  return patience_ns == 0 ? 0 : base::monotonic_ns() + patience_ns;
+}
+
+// The flag of the draining thread, which a flush() in a sink looks at.
+class Draining {
+ public:
+  Draining() noexcept { t_draining = true; }
+  Draining(const Draining&) = delete;
+  Draining& operator=(const Draining&) = delete;
+  ~Draining() { t_draining = false; }
+};
+
+void say_failed(const char* key, const std::string& text) noexcept {
+  base::note_swallowed("flush");
+  base::log_once(base::LogLevel::kWarning, "flush", key, text);
+}
+
+}  // namespace
+
+// Less than the five seconds after which the signal ends the process at once (signals.h).
+const DrainLoop::Patience DrainLoop::kOnSignal = {.gpu_ns = 500 * kMillisecond,
+                                                  .statistics_ns = 2 * kSecond,
+                                                  .blobs_ns = 3 * kSecond,
+                                                  .sinks_ns = 500 * kMillisecond};
+
+DrainLoop::DrainLoop(Transfer& transfer, JournalKeeper& keeper, CaptureQueue& captures,
+                     Sinks& sinks, std::uint64_t interval_ns, std::function<void()> on_termination)
+    : transfer_(transfer),
+      keeper_(keeper),
+      captures_(captures),
+      sinks_(sinks),
+      interval_ns_(interval_ns),
+      on_termination_(std::move(on_termination)) {}
+
+base::Status DrainLoop::start() {
+  const std::uint32_t seen = Journal::instance().wake().now();
+  base::Status status = base::start_thread(thread_, "sonde-drain",
+                                           [this, watch = watch_, seen] { run(*watch, seen); });
+  threadless_.store(!status.ok());
+  return status;
+}
+
+void DrainLoop::flush() {
+  if (t_draining) return;
+  const std::uint64_t mine = requests_.add();
+  if (!threadless_.load()) {
+    Journal::instance().wake().raise();
+    return requests_.await(mine, kFlushPatienceNs);
+  }
+  const std::lock_guard lock(watch_->lock);
+  if (watch_->over) return;
+  const Draining draining;
+  const std::uint64_t newest = requests_.newest();
+  try_tick();
+  requests_.finish(newest);
+}
+
+void DrainLoop::finish() {
+  stopping_.store(true);
+  Journal::instance().wake().raise();
+  if (thread_.joinable() || threadless_.load()) {
+    const std::lock_guard lock(watch_->lock);
+    if (!std::exchange(watch_->over, true)) {
+      const Draining draining;
+      keeper_.recover_once();  // the thread may not have got its turn
+      try_last_tick();
+    }
+  }
+  if (thread_.joinable()) thread_.detach();  // it ends by itself when it gets its turn
+}
+
+void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
+  // A session that is over at once does not have to wait for this thread to get another turn.
+  constexpr std::uint64_t kMomentNs = 2 * kMillisecond;
+  base::Event& wake = Journal::instance().wake();
+  wake.wait(seen_at_start, kMomentNs);
+  std::unique_lock lock(watch.lock);
+  if (watch.over) return;
+  t_draining = true;
+  keeper_.recover_once();
+  while (!stopping_.load()) {
+    const std::uint32_t seen = wake.now();
+    const std::uint64_t newest = requests_.newest();
+    try_tick();
+    requests_.finish(newest);
+    if (termination_requested()) return on_termination_();
+    use_idle_time(seen);
+    if (!sleep(seen, watch, lock)) return;
+  }
+}
+
+// What takes long is done in slices, and only while no thread waits.
+void DrainLoop::use_idle_time(std::uint32_t seen) {
+  const base::Event& wake = Journal::instance().wake();
+  while (wake.now() == seen && !Journal::instance().warm_ahead()) {
+  }
+  SpoolSink* spool = sinks_.spool();
+  while (spool != nullptr && wake.now() == seen && !spool->tidy_some()) {
+  }
+}
+
+// Until the next flush is due or the thread is woken; false when the session is over, and perhaps
+// gone. Signs of life are given meanwhile: an autopsy goes by them.
+bool DrainLoop::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) {
+  for (std::uint64_t left = interval_ns_; left != 0;) {
+    const bool polls = captures_.captures().awaits_statistics();
+    const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kSignOfLifeNs);
+    lock.unlock();
+    const bool woken = Journal::instance().wake().wait(seen, nap);
+    lock.lock();
+    if (watch.over) return false;
+    if (woken) return true;
+    left -= nap;
+    if (captures_.take_unannounced() || (polls && captures_.captures().look())) return true;
+    Journal::instance().give_sign_of_life();
+  }
+  return true;
+}
+
+void DrainLoop::tick(const Patience& patience, bool last) {
+  keeper_.grow();
+  const std::uint64_t before = transfer_.batches();
+  transfer_.drain();
+  const bool awaited = !last && !stopping_.load() && requests_.pending();
+  const Patience& now = awaited ? kForFlush : patience;
+  if (now.gpu_ns != 0) transfer_.await_gpu(now.gpu_ns, last);
+  transfer_.await_captures(now.statistics_ns, now.blobs_ns);
+  sinks_.flush(deadline_after(now.sinks_ns), false);
+  const bool idle = transfer_.batches() == before;
+  if (idle) transfer_.shrink();
+  keeper_.keep(idle);
+}
+
+void DrainLoop::try_tick() noexcept {
+  try {
+    tick(kNone, false);
+  } catch (const std::exception& error) {
+    say_failed("tick",
+               std::string("a flush failed, and what it held may be lost: ") + error.what());
+  }
+}
+
+void DrainLoop::last_tick(const Patience& patience) {
+  tick({.gpu_ns = patience.gpu_ns}, true);  // the rest is waited for once the files are hurried
+  captures_.hurry();
+  transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
+  transfer_.give_up_captures();
+  if (sinks_.flush(deadline_after(patience.sinks_ns), true)) return;
+  all_written_ = false;
+  if (const SpoolSink* spool = sinks_.spool(); spool != nullptr && spool->waiting() != 0)
+    keeper_.say_left_behind(spool->waiting(), spool->path());
+}
+
+void DrainLoop::try_last_tick() noexcept {
+  try {
+    last_tick(kAtTheEnd);
+  } catch (const std::exception& error) {
+    all_written_ = false;
+    say_failed("last-tick", std::string("the last flush failed: ") + error.what() +
+                                "; run sonde autopsy on the output directory");
+  }
+  captures_.close();
+  requests_.finish_all();
+}
+
+}  // namespace sonde::session

@@ -1,0 +1,82 @@
+// The drain thread: when it works, for how long it waits for what is under way, and how it ends.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "engine/base/status.h"
+#include "engine/session/capture_queue.h"
+#include "engine/session/flush_requests.h"
+#include "engine/session/journal_keeper.h"
+#include "engine/session/sinks.h"
+#include "engine/session/transfer.h"
+
+namespace sonde::session {
+
+class DrainLoop {
+ public:
+  // How long a tick waits for what is not finished.
+  struct Patience {
+    std::uint64_t gpu_ns = 0;
+    std::uint64_t statistics_ns = 0;
+    std::uint64_t blobs_ns = 0;
+    std::uint64_t sinks_ns = 0;
+  };
+  static const Patience kOnSignal;
+
+  // `on_termination` is called on the drain thread when a signal asks the process to end. It does
+  // not return.
+  DrainLoop(Transfer& transfer, JournalKeeper& keeper, CaptureQueue& captures, Sinks& sinks,
+            std::uint64_t interval_ns, std::function<void()> on_termination);
+
+  // Starts the thread. Where none can be had, flush() and finish() do its work.
+  base::Status start();
+
+  // Any thread. Returns when everything recorded before the call has gone through the sinks, or
+  // after 30 s. On the draining thread it returns at once: a sink that flushes would wait for
+  // itself.
+  void flush();
+  // The thread that ends the session, once: drains everything that is left. It does so itself,
+  // because on a busy machine it takes milliseconds until the drain thread gets its turn.
+  void finish();
+  // The draining thread: everything that is left, to all sinks, for the last time.
+  void last_tick(const Patience& patience);
+
+  // Something stays in the journal that is not in the spool. The thread that ends the session.
+  void keep_journal() noexcept { all_written_ = false; }
+  bool all_written() const noexcept { return all_written_; }
+
+ private:
+  // What the drain thread and the end of the session share. The thread touches the session only
+  // with the lock held and while it is not over: after that the session may be gone.
+  struct Watch {
+    std::mutex lock;
+    bool over = false;
+  };
+
+  void run(Watch& watch, std::uint32_t seen_at_start) noexcept;
+  bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock);
+  void tick(const Patience& patience, bool last);
+  void try_tick() noexcept;
+  void try_last_tick() noexcept;
+  void use_idle_time(std::uint32_t seen);
+
+  Transfer& transfer_;
+  JournalKeeper& keeper_;
+  CaptureQueue& captures_;
+  Sinks& sinks_;
+  std::uint64_t interval_ns_;
+  std::function<void()> on_termination_;
+  std::thread thread_;
+  std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+  FlushRequests requests_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> threadless_{false};  // no thread could be had
+  bool all_written_ = true;
+};
+
+}  // namespace sonde::session

@@ -1,0 +1,56 @@
+#include "engine/session/first_non_finite.h"
+
+#include <string_view>
+#include <utility>
+
+#include "engine/base/utf8.h"
+#include "engine/model/line.h"
+
+namespace sonde::session {
+
+void FirstNonFinite::examine(const snapshot::Capture& capture) {
+  const bool weights = capture.kind == snapshot::Kind::kWeights;
+  if (weights ? weights_alarmed_ : weights_alarmed_ || gradients_alarmed_) return;
+  const std::size_t found = first_non_finite(capture);
+  if (found == capture.size()) return;
+  const bool said = weights && gradients_alarmed_ && alarmed_span_ == capture.span_id;
+  (weights ? weights_alarmed_ : gradients_alarmed_) = true;
+  if (said) return;
+  alarmed_span_ = capture.span_id;
+  Alarm alarm;
+  alarm.tensor = (*capture.catalogue)[found].name;
+  alarm.span_id = capture.span_id;
+  alarm.ts_ns = capture.ts_ns;
+  std::string text = "first non-finite value: ";
+  model::append_clean(text, alarm.tensor);
+  const char* separator = " at ";
+  for (const auto& [name, index] :
+       {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
+    if (index < 0) continue;
+    const std::string number = std::to_string(index);
+    text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
+    if (!alarm.attrs.empty()) alarm.attrs += ',';
+    alarm.attrs += '"' + std::string(name) + "\":" + number;
+  }
+  texts_due_.push_back(std::move(text));
+  marks_due_.push_back(std::move(alarm));
+}
+
+std::vector<std::string> FirstNonFinite::take_texts() { return std::exchange(texts_due_, {}); }
+
+std::vector<model::Mark> FirstNonFinite::take_marks(base::Arena& arena) {
+  std::vector<model::Mark> marks;
+  for (const Alarm& alarm : marks_due_) {
+    model::Mark& mark = marks.emplace_back();
+    mark.span_id = alarm.span_id;
+    mark.name = "first_non_finite";
+    mark.type = model::ValueType::kString;
+    mark.text = arena.copy(base::cut_utf8(alarm.tensor, 256));  // what the value of a mark may have
+    mark.attrs = arena.copy(alarm.attrs);
+    mark.ts_ns = alarm.ts_ns;
+  }
+  marks_due_.clear();
+  return marks;
+}
+
+}  // namespace sonde::session

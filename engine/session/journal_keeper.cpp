@@ -1,0 +1,204 @@
+#include "engine/session/journal_keeper.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/swallowed.h"
+#include "engine/journal/inspect.h"
+#include "engine/record/journal.h"
+#include "engine/run/recovery.h"
+#include "engine/spool/directory.h"
+
+namespace sonde::session {
+
+using base::LogLevel;
+using record::Journal;
+
+namespace {
+
+constexpr std::int64_t kClockStepNs = 100'000'000;
+
+// Between the two clocks. It changes when the system clock is set.
+std::int64_t clock_offset() {
+  return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
+}
+
+void warn(const char* key, std::string text, std::string_view advice = {}) noexcept {
+  base::log_once(LogLevel::kWarning, "flush", key, std::move(text), advice);
+}
+
+}  // namespace
+
+void speak(const char* topic, const Complaints& complaints) {
+  for (const Complaint& complaint : complaints)
+    base::log_once(LogLevel::kWarning, topic, complaint.key, complaint.text, complaint.advice);
+}
+
+void JournalKeeper::open(Complaints& complaints) {
+  if (!output_dir_.empty()) {
+    if (const base::Status status = attach(); !status.ok()) {
+      base::note_swallowed("journal");
+      // One cause, one warning: what cannot hold the journal cannot hold the spool either.
+      complaints.push_back(
+          {usable_ ? "journal" : "spool-write",
+           status.text() +
+               "; recording goes on in memory, but a killed process will lose what is not flushed",
+           "make " + output_dir_ + " writable or choose another output directory"});
+    }
+  }
+  Journal::instance().remember_session();
+  lost_pages_ = Journal::lost_pages();
+  lost_at_start_ = record::total_losses();
+  clock_offset_ns_ = clock_offset();
+}
+
+base::Status JournalKeeper::attach() {
+  const std::string live = base::join_path(output_dir_, journal::kLiveFolder);
+  base::Status status = base::make_directories(live);
+  if (status.ok())
+    status = base::make_directories(base::join_path(output_dir_, spool::kSpoolFolder));
+  usable_ = status.ok();
+  if (!status.ok()) return status;
+  std::string name =
+      spool::batch_file_name(base::wall_clock_ns(), Journal::instance().key());
+  name.replace(name.size() - std::strlen(".json"), std::string::npos, journal::kJournalSuffix);
+  path_ = base::join_path(live, name);
+  return Journal::instance().attach_file(path_);
+}
+
+void JournalKeeper::release(bool all_written) {
+  Journal::instance().say_ended(all_written);
+  // What could not be written stays in the file: the next session in this directory, or an autopsy,
+  // moves it to the spool.
+  Journal::instance().detach_file(all_written);
+}
+
+void JournalKeeper::end_by_signal(bool all_written) {
+  Journal::instance().say_ended(all_written);
+  if (all_written && Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
+}
+
+void JournalKeeper::grow() {
+  if (base::Status status = Journal::instance().grow(); !status.ok()) {
+    base::note_swallowed("journal");
+    warn("journal-grow",
+         status.text() +
+             "; further records are kept in memory only until they are flushed: free some space");
+  }
+}
+
+void JournalKeeper::keep(bool idle) {
+  Journal& journal = Journal::instance();
+  if (idle) journal.trim();
+  journal.keep_warm();
+  journal.give_sign_of_life();
+  const record::Losses losses = record::total_losses();
+  journal.note_lost_records(losses.spans + losses.marks);
+  look_at_clock();
+  look_for_trouble();
+}
+
+void JournalKeeper::look_at_clock() {
+  const std::int64_t offset = clock_offset();
+  if (std::llabs(offset - clock_offset_ns_) <= kClockStepNs) return;
+  clock_offset_ns_ = offset;
+  counts_.clock_steps.fetch_add(1, std::memory_order_relaxed);
+  warn("clock-step",
+       "the system clock was set while recording; times and durations of this session keep "
+       "following the clock as it was when the session began",
+       "nothing needs to be done");
+}
+
+void JournalKeeper::look_for_trouble() {
+  const Journal& journal = Journal::instance();
+  say_lost_pages();
+  if (record::total_losses().spans > lost_at_start_.spans) {
+    warn("spans-dropped", "spans come faster than they can be written and the newest are dropped",
+         "record less often");
+  }
+  if (Journal::bus_errors() != 0) {
+    warn("bus-error", "pages of the journal " + journal.path() +
+                          " could not be written; recording goes on in memory: free some space");
+  }
+  if (journal.file_is_gone()) {
+    warn("journal-gone",
+         "the journal " + journal.path() +
+             " was removed; a killed process would now lose what is not flushed",
+         "end the session and begin another, which makes a new one");
+  }
+}
+
+bool JournalKeeper::lost_pages() const noexcept { return Journal::lost_pages() != lost_pages_; }
+
+void JournalKeeper::start_over() {
+  Journal::instance().start_over();
+  attributes_.store();
+  lost_pages_ = Journal::lost_pages();
+  unsaid_loss_ = true;
+}
+
+void JournalKeeper::say_lost_pages() noexcept {
+  if (!std::exchange(unsaid_loss_, false)) return;
+  warn("journal-lost",
+       "the journal " + path_ +
+           " was truncated; scopes that were open and records that were not flushed are lost, "
+           "recording goes on in memory: leave the files in live/ alone while their process runs");
+}
+
+void JournalKeeper::recover_once() noexcept {
+  if (std::exchange(recovered_, true) || !usable_ || output_dir_.empty()) return;
+  try {
+    recover();
+  } catch (const std::exception& error) {
+    base::note_swallowed("recovery");
+    warn("recovery", std::string("recovery of earlier runs stopped: ") + error.what());
+  }
+}
+
+void JournalKeeper::recover() {
+  const run::Recovery recovery = run::recover_directory(output_dir_, Journal::instance().path());
+  counts_.journals.store(recovery.journals);
+  counts_.spans.store(recovery.spans + recovery.open_scopes);
+  counts_.problems.store(recovery.problems.size());
+  if (recovery.spans + recovery.marks + recovery.open_scopes != 0) {
+    base::log_once(
+        LogLevel::kInfo, "flush", "recovered",
+        "an earlier run in " + output_dir_ +
+            (recovery.ended == recovery.journals ? " could not write everything when it ended: "
+                                                 : " ended without shutdown: ") +
+            std::to_string(recovery.spans) + " spans, " + std::to_string(recovery.marks) +
+            " marks and " + std::to_string(recovery.open_scopes) +
+            " open scopes of it are now in the spool");
+  }
+  for (std::size_t i = 0; i < recovery.problems.size(); ++i) base::note_swallowed("recovery");
+  if (!recovery.problems.empty())
+    warn("recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
+}
+
+void JournalKeeper::say_left_behind(std::uint64_t batches, const std::string& path) const {
+  if (!usable_) return;  // said at the start
+  const std::string left = std::to_string(batches) + " batches could not be written to " + path;
+  const Journal& journal = Journal::instance();
+  warn("left-behind", journal.on_file()
+                          ? left + " and stay in " + journal.path() +
+                                ": free some space, then run sonde autopsy " + output_dir_
+                          : left + " and are lost: there was no room for a journal either");
+}
+
+void JournalKeeper::count(Counters& all) const {
+  all.clock_steps = counts_.clock_steps.load();
+  all.recovered_journals = counts_.journals.load();
+  all.recovered_spans = counts_.spans.load();
+  all.recovery_problems = counts_.problems.load();
+  all.journal = Journal::instance().path();
+  all.journal_bytes = Journal::instance().file_bytes();
+}
+
+}  // namespace sonde::session

@@ -1,0 +1,86 @@
+// Keeps the journal of a session: puts it on its file, enlarges it, keeps its pages at hand, begins
+// again where pages were lost, recovers what dead processes left, and says what went wrong.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/record/lane.h"
+#include "engine/session/attributes.h"
+#include "engine/session/counters.h"
+
+namespace sonde::session {
+
+// A message for the user. Speaking may need the GIL, so it is put off until no lock is held.
+struct Complaint {
+  const char* key;
+  std::string text;
+  std::string advice = {};
+};
+using Complaints = std::vector<Complaint>;
+void speak(const char* topic, const Complaints& complaints);
+
+class JournalKeeper {
+ public:
+  // "": the session writes nothing durable, and the journal stays in memory.
+  explicit JournalKeeper(std::string output_dir) : output_dir_(std::move(output_dir)) {}
+
+  // -- quiet: no other thread of the host records --
+
+  // Puts the journal on its file; where that is not possible, recording goes on in memory. The root
+  // span is in the header already.
+  void open(Complaints& complaints);
+  // The session is over: back to memory. The file stays if it has what the spool has not.
+  void release(bool all_written);
+
+  // -- the draining thread --
+
+  // Before anything is recorded where the file ends.
+  void grow();
+  // Once per tick. `idle`: nothing was recorded since the last one.
+  void keep(bool idle);
+  // True when pages of the journal have vanished (its file was truncated): what was just read from
+  // it may be nonsense, and start_over() is due. The drain lock is held.
+  bool lost_pages() const noexcept;
+  // Begins again in empty memory, the same session. Recording stands still, the drain lock is held.
+  // Says nothing, because of the lock: keep() does, and say_lost_pages().
+  void start_over();
+  void say_lost_pages() noexcept;
+  // Moves journals of dead processes into the spool, the first time it is called.
+  void recover_once() noexcept;
+  // At the end: `batches` could not be written to the spool at `path`.
+  void say_left_behind(std::uint64_t batches, const std::string& path) const;
+  // The process is about to die by a signal: marks the journal as ended and removes its file if all
+  // of it is in the spool.
+  static void end_by_signal(bool all_written);
+
+  // -- any thread --
+
+  Attributes& attributes() noexcept { return attributes_; }
+  void count(Counters& all) const;
+
+ private:
+  base::Status attach();
+  void recover();
+  void look_at_clock();
+  void look_for_trouble();
+
+  std::string output_dir_;
+  std::string path_;  // of the file, also when the journal is not on it any more
+  Attributes attributes_;
+  bool usable_ = true;  // false: the output directory cannot be made
+  bool recovered_ = false;
+  bool unsaid_loss_ = false;  // start_over() was called
+  std::uint64_t lost_pages_ = 0;
+  record::Losses lost_at_start_;
+  std::int64_t clock_offset_ns_ = 0;
+  struct {
+    std::atomic<std::uint64_t> clock_steps{0}, journals{0}, spans{0}, problems{0};
+  } counts_;
+};
+
+}  // namespace sonde::session

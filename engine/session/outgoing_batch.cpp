@@ -1,0 +1,33 @@
+#include "engine/session/outgoing_batch.h"
+
+#include "engine/codec/encode.h"
+
+namespace sonde::session {
+
+std::string_view OutgoingBatch::json() const {
+  if (!encoded_) {
+    json_.clear();
+    codec::encode_batch(json_, records);
+    encoded_ = true;
+  }
+  return json_.view();
+}
+
+void OutgoingBatch::clear() noexcept {
+  records.clear();
+  moved.tails.clear();
+  moved.blocks.clear();
+  earlier_marks.clear();
+  open_scopes.clear();
+  announcements.clear();
+  encoded_ = false;  // the text stays until the next one is encoded: shrink() goes by its size
+}
+
+void OutgoingBatch::shrink() noexcept {
+  constexpr std::size_t kKeptBytes = 256 * 1024;
+  if (json_.size() <= kKeptBytes) return;
+  json_ = {};
+  records = {};
+}
+
+}  // namespace sonde::session

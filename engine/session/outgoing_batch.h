@@ -1,0 +1,40 @@
+// One batch on its way through the sinks, with what some of them need besides its records.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/json_writer.h"
+#include "engine/model/trace.h"
+#include "engine/session/drainer.h"
+
+namespace sonde::session {
+
+// Used by the draining thread alone. A sink sees it as const, and only during Sink::accept: the
+// next batch uses the same memory.
+class OutgoingBatch {
+ public:
+  model::Batch records;
+  Moved moved;  // how far the records reach into the rings; a durable sink commits it
+
+  // Filled only where a sink needs them (Sink::Needs::context).
+  model::Batch earlier_marks;  // marks of these spans that came in earlier batches
+  model::Batch open_scopes;    // scopes that were open when the batch was taken
+  // Messages for people that came up with this batch. The log has them already.
+  std::vector<std::string> announcements;
+
+  // The batch as spool v1. The first sink that asks has it encoded; where none asks, it never is.
+  std::string_view json() const;
+
+  // Empty again, before the next one is filled in.
+  void clear() noexcept;
+  // Gives the buffers back to the system if the last batch was a large one.
+  void shrink() noexcept;
+
+ private:
+  mutable base::JsonWriter json_;
+  mutable bool encoded_ = false;
+};
+
+}  // namespace sonde::session

@@ -1,0 +1,19 @@
+// What outlives sessions: how far the rings were read, and the spans that trace() shows.
+#pragma once
+
+#include <mutex>
+
+#include "engine/session/drainer.h"
+#include "engine/session/memory.h"
+
+namespace sonde::session {
+
+struct Shared {
+  // Guards the other two. No recording thread takes it. A thread that has it must not wait for the
+  // GIL: threads that hold the GIL take it.
+  std::mutex lock;
+  Drainer drainer;
+  Memory memory;
+};
+
+}  // namespace sonde::session

@@ -1,0 +1,49 @@
+#include "engine/session/spool_sink.h"
+
+#include <algorithm>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+
+namespace sonde::session {
+
+void SpoolSink::find(const base::Id& span) {
+  wanted_ = span;
+  wants_.store(true, std::memory_order_release);
+}
+
+void SpoolSink::accept(const OutgoingBatch& batch) {
+  const model::Batch& records = batch.records;
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
+               records.snapshots.size());
+  if (!wants_.load(std::memory_order_acquire)) return;
+  const auto is_wanted = [this](const model::Span& span) { return span.id == wanted_; };
+  if (std::ranges::any_of(records.spans, is_wanted)) {
+    found_in_ = base::join_path(directory_.path(),
+                                spool::batch_file_name(records.created_ns, records.batch_id));
+  }
+}
+
+bool SpoolSink::flush(std::uint64_t, bool last) {
+  if (outbox_.retry()) return true;
+  if (!last) return false;
+  if (const std::uint64_t records = outbox_.drop_snapshots(); records != 0) {
+    base::log_once(base::LogLevel::kWarning, "flush", "snapshots-lost",
+                   std::to_string(records) + " snapshot records could not be written to " +
+                       directory_.path() + " and are lost: free space or make it writable");
+  }
+  return outbox_.waiting() == 0;
+}
+
+void SpoolSink::count(Counters& all) const {
+  all.mode = waiting() > 0 ? Counters::Mode::kDegraded : Counters::Mode::kNormal;
+  all.evicted_files = directory_.evicted();
+  all.spool_bytes = directory_.bytes();
+  all.write_failures = outbox_.failures();
+  all.lost_batches = outbox_.lost();
+  all.waiting_batches = waiting();
+  all.snapshots += outbox_.snapshots_written();
+  all.dropped_snapshots += outbox_.snapshots_lost();
+}
+
+}  // namespace sonde::session

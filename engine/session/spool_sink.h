@@ -1,0 +1,55 @@
+// The spool directory: the durable sink. It commits a batch in the journal once the batch's file is
+// written, so a killed process has each record in the spool or in the journal, never in both.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "engine/base/id.h"
+#include "engine/session/counters.h"
+#include "engine/session/outbox.h"
+#include "engine/session/sink.h"
+#include "engine/spool/directory.h"
+
+namespace sonde::session {
+
+class SpoolSink : public Sink {
+ public:
+  SpoolSink(const std::string& output_dir, std::uint64_t max_bytes)
+      : directory_(output_dir, max_bytes), outbox_(directory_) {}
+
+  std::string_view name() const noexcept override { return "spool"; }
+  Needs needs() const noexcept override { return {.snapshots = true}; }
+  void accept(const OutgoingBatch& batch) override;
+  // Tries again what could not be written. At the end the snapshots among it are given up, of which
+  // the journal has no copy.
+  bool flush(std::uint64_t deadline_ns, bool last) override;
+
+  // The rings moved on without a record to write.
+  void skip(const Moved& moved) { outbox_.skip(moved); }
+  // The journal started over: positions in it are void.
+  void forget_positions() { outbox_.forget_positions(); }
+  // The session is over, and what could not be written stays in the journal.
+  void abandon() { outbox_.abandon(); }
+  // Learns what lies in the directory, a slice per call; true when there is nothing left to do.
+  bool tidy_some() { return directory_.scan_some(); }
+
+  // Any thread. The path of the file with this span is wanted, once it is written.
+  void find(const base::Id& span);
+  // "": it is not written yet. Quiet, or the draining thread.
+  const std::string& found_in() const noexcept { return found_in_; }
+
+  // Any thread.
+  const std::string& path() const noexcept { return directory_.path(); }
+  std::uint64_t waiting() const noexcept { return outbox_.waiting(); }
+  void count(Counters& all) const;
+
+ private:
+  spool::Directory directory_;
+  Outbox outbox_;
+  base::Id wanted_;
+  std::atomic<bool> wants_{false};  // wanted_ is set
+  std::string found_in_;
+};
+
+}  // namespace sonde::session

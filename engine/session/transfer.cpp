@@ -1,0 +1,143 @@
+#include "engine/session/transfer.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/record/journal.h"
+#include "engine/session/standstill.h"
+
+namespace sonde::session {
+
+using record::Journal;
+
+namespace {
+
+constexpr std::size_t kRecordsPerBatch = 16 * 1024;
+constexpr std::size_t kSnapshotsPerBatch = 1024;  // about a kilobyte each
+
+void rest_a_moment() noexcept {
+  const timespec moment{0, 500'000};
+  ::nanosleep(&moment, nullptr);
+}
+
+}  // namespace
+
+void Transfer::drain() {
+  {
+    const std::lock_guard lock(shared_.lock);
+    start_over_if_lost();
+    shared_.drainer.begin_pass();
+  }
+  for (bool more = true; more;) {
+    more = next_batch();
+    if (batch_.records.empty() || is_only_the_session()) {
+      sinks_.remember(batch_);
+    } else {
+      deliver();
+    }
+    if (more) keeper_.grow();  // under heavy recording the next tick would be too late
+  }
+}
+
+// Fills batch_; true when another one has to follow.
+bool Transfer::next_batch() {
+  batch_.clear();
+  const std::lock_guard lock(shared_.lock);
+  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch_.records, batch_.moved);
+  if (start_over_if_lost()) {
+    batch_.clear();
+    return false;
+  }
+  if (sinks_.needs().context) {
+    for (const model::Span& span : batch_.records.spans)
+      shared_.memory.copy_open_marks(span.id, batch_.earlier_marks);
+    shared_.drainer.append_open(batch_.open_scopes);
+  }
+  return more;
+}
+
+// A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
+// interest) leaves no run behind.
+bool Transfer::is_only_the_session() const {
+  const model::Batch& records = batch_.records;
+  return on_demand_ && batches() == 0 && records.record_count() == 1 && records.spans.size() == 1 &&
+         records.spans.front().is_session();
+}
+
+bool Transfer::start_over_if_lost() {
+  if (!keeper_.lost_pages()) return false;
+  const Standstill standstill;
+  keeper_.start_over();
+  shared_.drainer.start_over();
+  if (sinks_.spool() != nullptr) sinks_.spool()->forget_positions();
+  return true;
+}
+
+void Transfer::deliver() {
+  model::Batch& records = batch_.records;
+  const base::ClockAnchor& anchor = Journal::instance().anchor();
+  records.batch_id = base::random_id();
+  records.created_ns =
+      std::max(base::to_wall_ns(anchor, base::monotonic_ns()), last_created_ns_ + 1);
+  last_created_ns_ = records.created_ns;
+  batches_.fetch_add(1, std::memory_order_relaxed);
+  sinks_.accept(batch_);
+}
+
+void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {
+  const std::uint64_t deadline = base::monotonic_ns() + patience_ns;
+  while (shared_.drainer.take_waited()) {
+    if (base::monotonic_ns() >= deadline) {
+      if (!give_up) return;
+      shared_.drainer.waiting().give_up(true);
+    }
+    rest_a_moment();
+    drain();
+  }
+  shared_.drainer.waiting().give_up(false);
+}
+
+void Transfer::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns) {
+  Captures& captures = captures_.captures();
+  const std::uint64_t start = base::monotonic_ns();
+  for (;;) {
+    captures.look();
+    deliver_captures();
+    const std::uint64_t waited = base::monotonic_ns() - start;
+    const bool wait_on = (captures.awaits_statistics() && waited < statistics_ns) ||
+                         (captures.awaits_blobs() && waited < blobs_ns);
+    if (!wait_on) return;
+    rest_a_moment();
+  }
+}
+
+void Transfer::give_up_captures() {
+  captures_.captures().give_up();
+  deliver_captures();
+}
+
+void Transfer::deliver_captures() {
+  Captures& captures = captures_.captures();
+  for (bool more = true; more;) {
+    batch_.clear();
+    batch_.announcements = captures.take_alarms();
+    for (const std::string& alarm : batch_.announcements)
+      base::log_once(base::LogLevel::kWarning, "profiler", alarm, alarm);
+    // Without a sink for them snapshots are only counted.
+    more = captures.collect(kSnapshotsPerBatch, sinks_.needs().snapshots, batch_.records);
+    if (sinks_.spool() == nullptr)
+      snapshots_.fetch_add(captures.collected(), std::memory_order_relaxed);
+    if (!batch_.records.empty()) deliver();
+  }
+}
+
+void Transfer::count(Counters& all) const {
+  all.flushed_batches = batches();
+  all.snapshots += snapshots_.load(std::memory_order_relaxed);
+}
+
+}  // namespace sonde::session

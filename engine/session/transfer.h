@@ -1,0 +1,64 @@
+// Moves what threads recorded, and the records of captures, into the sinks, batch by batch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/session/capture_queue.h"
+#include "engine/session/counters.h"
+#include "engine/session/journal_keeper.h"
+#include "engine/session/outgoing_batch.h"
+#include "engine/session/shared.h"
+#include "engine/session/sinks.h"
+
+namespace sonde::session {
+
+// Used by the draining thread, except where a method says otherwise.
+class Transfer {
+ public:
+  // `on_demand`: a session in which nothing was recorded leaves no run behind.
+  Transfer(Shared& shared, JournalKeeper& keeper, CaptureQueue& captures, Sinks& sinks,
+           bool on_demand)
+      : shared_(shared),
+        keeper_(keeper),
+        captures_(captures),
+        sinks_(sinks),
+        on_demand_(on_demand) {}
+
+  // Moves what is recorded now. Spans that wait for the GPU are left where they are.
+  void drain();
+  // The same again and again until no span waits, or the time is over. `give_up`: those that still
+  // wait then are written without their GPU time.
+  void await_gpu(std::uint64_t patience_ns, bool give_up);
+  // Moves the captures that are complete. Waits that long for statistics and for files under way.
+  void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);
+  // Moves all captures, with what there is of them.
+  void give_up_captures();
+  // Begins again where pages of the journal were lost, and returns true. The drain lock is held.
+  bool start_over_if_lost();
+  // Gives large buffers back to the system.
+  void shrink() noexcept { batch_.shrink(); }
+
+  // Any thread. How many batches went through the sinks.
+  std::uint64_t batches() const noexcept { return batches_.load(std::memory_order_relaxed); }
+  void count(Counters& all) const;
+
+ private:
+  bool next_batch();
+  bool is_only_the_session() const;
+  void deliver_captures();
+  void deliver();
+
+  Shared& shared_;
+  JournalKeeper& keeper_;
+  CaptureQueue& captures_;
+  Sinks& sinks_;
+  bool on_demand_;
+  OutgoingBatch batch_;
+  std::int64_t last_created_ns_ = 0;
+  // Snapshots are counted here where no spool counts what it has written.
+  std::atomic<std::uint64_t> batches_{0}, snapshots_{0};
+};
+
+}  // namespace sonde::session

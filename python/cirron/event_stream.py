@@ -1,0 +1,28 @@
+"""Batches as lines on the standard output, which the platform's kernel reads."""
+
+from __future__ import annotations
+
+from sonde._core.session import encode_json
+from sonde.outlets import write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+EVENT_SCHEMA_VERSION = 1
+
+
+def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], None]:
+    """Writes each batch as one line to ``stream``. The drain thread calls it."""
+    head = (
+        f'{{"__cirron_event__":"trace_batch","schema_version":{EVENT_SCHEMA_VERSION},'
+        f'"sdk_version":{encode_json(sdk_version)},"payload":'
+    )
+
+    def send(batch: str) -> None:
+        if stream is None:
+            raise OSError("this process has no standard output for the event stream")
+        write_whole(stream, f"{head}{batch}}}\n", "utf-8")
+
+    return send

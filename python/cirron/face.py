@@ -1,0 +1,89 @@
+"""The Cirron API, as the engine and its messages have to know it."""
+
+from __future__ import annotations
+
+import os
+
+from sonde import log
+from sonde.face import Face
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PLATFORM_VARIABLES = {
+    "run_id": "CIRRON_RUN_ID",
+    "pipeline_id": "CIRRON_PIPELINE_ID",
+    "deployment_id": "CIRRON_DEPLOYMENT_ID",
+    "workspace_id": "CIRRON_WORKSPACE_ID",
+}
+
+# By the key of a message; the messages themselves stand where the trouble is noticed.
+ADVICE = {
+    "spool-cap": "raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away",
+    "spans-dropped": "span_drop_count in health() counts them: record less often",
+    "marks-dropped": "marks come faster than they are written, or nothing reads them because "
+    "profile() was not called; the newest are dropped and counted, see mark_drop_count in health() "
+    "of a session",
+    "journal-gone": "shutdown() and profile() make a new one",
+    "journal": "make it writable or pass profile(path=...)",
+    "blob-nowhere": 'pass profile(path=...) and output="spool"',
+    "snapshots-dropped": "snapshot_drop_count in health() counts them: take them less often",
+    "blob-size": 'where that is too much, pass snapshots="sampled" with a small sample_rate, or '
+    'snapshots="stats"',
+    "blob-not-copied": "blob_drop_count in health() counts such snapshots: take raw tensors less "
+    "often (sample_rate), or free memory",
+    "started-twice": "profile() called more than once: the first session goes on, these arguments "
+    "are ignored; call shutdown() first to start another",
+    "no-directory": "pass profile(path=...) with an absolute path",
+    "unseen-loop": "Write 'for epoch in ci.epochs(range(n)):' around the loop over epochs and "
+    "'for batch in ci.batches(data):' around the loop over batches",
+    "no-epoch": "write ci.epochs(...) around what makes one",
+    "no-model": "call ci.watch(model)",
+    "frameworks": "profile(frameworks=...) leaves out",
+    "wrap": "ci.wrap",
+    "start": "ci.profile()",
+}
+
+
+class CirronFace(Face):
+    name = "cirron"
+    class_prefix = "Cirron"
+    advice = ADVICE
+
+    def argument(self, name: str, shown: str) -> str:
+        return f"write profile({name}={shown})"
+
+    def setting(self, name: str, shown: str) -> str:
+        return f"write Cirron({name}={shown}).profile()"
+
+    def platform_context(self) -> dict[str, str]:
+        values = {key: os.environ.get(name, "") for key, name in PLATFORM_VARIABLES.items()}
+        return {key: value for key, value in values.items() if value}
+
+    def transport(
+        self, platform: Mapping[str, str], settings: Mapping[str, object], spool_dir: str | None
+    ) -> tuple[str, Callable[[str], None] | None]:
+        if "run_id" in platform or "deployment_id" in platform:
+            import sys
+
+            import sonde
+
+            from cirron.event_stream import event_stream
+
+            return "EventStreamTransport", event_stream(sys.stdout, sonde.__version__)
+        if settings["api_key"]:
+            log.warn(
+                "ingest",
+                "an API key is set, but this version does not send over HTTP: batches stay in "
+                f"{spool_dir or 'memory'}; unset CIRRON_API_KEY to silence this",
+            )
+        return "FileOnlyTransport", None
+
+    def session_begins(self) -> None:
+        from cirron import settings_file
+
+        settings_file.say_unread()
+
+
+FACE = CirronFace()

@@ -1,0 +1,53 @@
+#include "python/native/gpu_watch.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/placement.h"
+#include "engine/hook/training.h"
+#include "engine/probe/gpu_clock.h"
+#include "python/native/cuda.h"
+#include "python/native/torch.h"
+
+namespace sonde::native {
+
+namespace {
+
+// The allocator's peak so far goes with the step. Asking costs torch tens of microseconds, so it is
+// done as often as takes a thousandth of the time; other steps have none.
+void note_memory_peak(std::uint32_t event) noexcept {
+  static std::uint64_t next_ns = 0;
+  const std::uint64_t start = base::monotonic_ns();
+  if (start < next_ns || !counts_cuda_memory()) return;
+  // Called in the middle of closing scopes: no finalizer may come in between.
+  const bool collecting = PyGC_Disable() != 0;
+  const std::int64_t bytes = cuda_memory_peak();
+  if (bytes >= 0) probe::gpu_attach_peak(event, bytes);
+  if (collecting) PyGC_Enable();
+  const std::uint64_t end = base::monotonic_ns();
+  next_ns = end + 1000 * (end - start);
+}
+
+SONDE_COLD void start_gpu() noexcept {
+  if (!probe::gpu_start(current_cuda_stream)) return ignore_cuda();
+  const int device = current_cuda_device();
+  if (device >= 0) gpu_appeared(device);
+}
+
+}  // namespace
+
+SONDE_HOT void look_for_gpu() noexcept {
+  if (!torch_has_cuda() || probe::gpu_running()) [[likely]]
+    return;
+  if (cuda_initialized()) start_gpu();
+}
+
+void begin_gpu_watch() noexcept {
+  hook::Training::on_step_end(counts_cuda_memory() ? note_memory_peak : nullptr);
+  if (!torch_has_cuda()) probe::gpu_stop();
+}
+
+void end_gpu_watch() noexcept {
+  hook::Training::on_step_end(nullptr);
+  probe::gpu_stop();
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,41 @@
+// Asking objects of the program's without ever raising.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+// An attribute; empty where there is none.
+inline Ref ask(PyObject* object, PyObject* name) noexcept {
+  Ref found(PyObject_GetAttr(object, name));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+// What a method without arguments returns; empty where it raises.
+inline Ref ask_method(PyObject* object, PyObject* method) noexcept {
+  Ref found(PyObject_CallMethodNoArgs(object, method));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+inline bool says_true(PyObject* object, PyObject* method) noexcept {
+  return ask_method(object, method).get() == Py_True;
+}
+
+// Is it a tuple of `count` integers that fit? Then they are in `out`.
+inline bool integers(PyObject* tuple, std::int64_t* out, std::size_t count) noexcept {
+  if (tuple == nullptr || !PyTuple_Check(tuple) ||
+      static_cast<std::size_t>(PyTuple_GET_SIZE(tuple)) != count)
+    return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)));
+    if (out[i] == -1 && PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
+  }
+  return true;
+}
+
+}  // namespace sonde::native

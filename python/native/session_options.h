@@ -1,0 +1,30 @@
+// What Python says about a session, as the engine's options.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "engine/base/face.h"
+#include "engine/session/options.h"
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+// The fields of `given` are listed in session_options.cpp. A field that is missing or unknown
+// raises TypeError.
+session::Options session_options(const nanobind::dict& given);
+
+// (name, what to do by the key of a message)
+base::Face face_of(nanobind::handle face);
+
+bool interpreter_is_ending() noexcept;
+
+// Takes the GIL for a callback; nothing happens once the interpreter is on its way out.
+template <typename Call>
+void with_gil(Call call) {
+  if (interpreter_is_ending()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  call();
+  PyGILState_Release(state);
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,54 @@
+#include "python/native/symbolic.h"
+
+#include <utility>
+
+#include "python/native/module.h"
+
+namespace sonde::native {
+
+SONDE_HOT_DATA constinit PyTypeObject* g_symbolic_type = nullptr;
+
+namespace {
+
+bool is_symbolic(PyObject* value) noexcept {
+  return value != nullptr && PyType_IsSubtype(Py_TYPE(value), g_symbolic_type) != 0;
+}
+
+bool holds_symbolic(PyObject* value) noexcept {
+  if (is_symbolic(value)) return true;
+  if (PyList_Check(value))
+    return PyList_GET_SIZE(value) > 0 && is_symbolic(PyList_GET_ITEM(value, 0));
+  if (PyTuple_Check(value))
+    return PyTuple_GET_SIZE(value) > 0 && is_symbolic(PyTuple_GET_ITEM(value, 0));
+  PyObject *key, *first;
+  Py_ssize_t at = 0;
+  return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is_symbolic(first);
+}
+
+PyObject* know_symbolic(PyObject*, PyObject* type) {
+  PyTypeObject* known = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
+  Py_XINCREF(known);
+  Py_XDECREF(std::exchange(g_symbolic_type, known));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"know_symbolic", know_symbolic, METH_O,
+     "know_symbolic(type)\n--\n\nModules called with such a value compute nothing: no forward. "
+     "None: there is no such type."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    if (holds_symbolic(args[i])) return true;
+  }
+  return false;
+}
+
+bool add_symbolic(PyObject* torch) { return PyModule_AddFunctions(torch, g_functions) == 0; }
+
+}  // namespace sonde::native

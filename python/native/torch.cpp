@@ -1,0 +1,224 @@
+#include "python/native/torch.h"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+#include "engine/base/placement.h"
+
+namespace sonde::native {
+
+namespace {
+
+// Borrowed; nullptr where the program has not imported it.
+PyObject* imported(const char* module) noexcept {
+  return PyDict_GetItemString(PyImport_GetModuleDict(), module);
+}
+
+Ref attribute(PyObject* object, const char* name) noexcept {
+  Ref found(object != nullptr ? PyObject_GetAttrString(object, name) : nullptr);
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+Ref class_in(PyObject* module, const char* name) noexcept {
+  Ref found = attribute(module, name);
+  return found && PyType_Check(found.get()) ? std::move(found) : Ref();
+}
+
+PyTypeObject* keep_class(Ref& found) noexcept {
+  return reinterpret_cast<PyTypeObject*>(found.release());
+}
+
+const DlExchange* exchange_of(PyObject* tensor) noexcept {
+  const Ref capsule = attribute(tensor, "__dlpack_c_exchange_api__");
+  auto* found = static_cast<const DlExchange*>(
+      capsule ? PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api") : nullptr);
+  PyErr_Clear();
+  while (found != nullptr && found->major != 1) found = found->earlier;
+  return found != nullptr && found->describe != nullptr ? found : nullptr;
+}
+
+// All or nothing: while torch is being imported parts of it are missing.
+const Torch* look_for_torch() noexcept {
+  PyObject* here = imported("torch");
+  if (here == nullptr) return nullptr;
+  const Ref core = attribute(here, "_C"), nn = attribute(here, "nn");
+  Ref tensor = class_in(here, "Tensor");
+  Ref tensor_base = class_in(core.get(), "TensorBase");
+  if (!tensor_base && tensor) tensor_base = Ref(Py_NewRef(tensor.get()));
+  Ref parameter = class_in(nn.get(), "Parameter"), module = class_in(nn.get(), "Module");
+  Ref strided = attribute(here, "strided");
+  if (!tensor || !parameter || !module || !strided) return nullptr;
+  const DlExchange* exchange = exchange_of(tensor.get());
+  return new Torch{.tensor_base = keep_class(tensor_base),
+                   .tensor = keep_class(tensor),
+                   .parameter = keep_class(parameter),
+                   .module = keep_class(module),
+                   .strided = strided.release(),
+                   .exchange = exchange};
+}
+
+// What is called on every step. Owned; nullptr where this torch has no such function.
+struct Calls {
+  // What torch.is_grad_enabled() calls, without the interpreter; nullptr: it is not known here.
+  bool (*grad_mode)();
+  PyObject* is_grad_enabled;
+  PyObject* graph_task;  // gives -1 outside of a backward
+  PyObject* cuda;        // the module torch.cuda; nullptr in builds without
+  PyObject* raw_stream;
+  PyObject* device;
+  PyObject* memory_stats;
+};
+SONDE_HOT_DATA constinit Calls g_calls = {};
+SONDE_HOT_DATA constinit PyObject* g_training_name = nullptr;  // interned
+
+bool ask_for_gradients() noexcept {
+  if (g_calls.is_grad_enabled == nullptr) return true;
+  const Ref result(PyObject_CallNoArgs(g_calls.is_grad_enabled));
+  if (!result) PyErr_Clear();
+  return result.get() != Py_False;
+}
+
+// c10::GradMode::is_enabled(). It is trusted where it says what torch says.
+void find_grad_mode() noexcept {
+  g_calls.grad_mode = nullptr;
+  if (g_calls.is_grad_enabled == nullptr) return;
+  static void* const library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
+  void* found = library != nullptr ? ::dlsym(library, "_ZN3c108GradMode10is_enabledEv") : nullptr;
+  const auto grad_mode = reinterpret_cast<bool (*)()>(found);
+  if (grad_mode != nullptr && grad_mode() == ask_for_gradients()) g_calls.grad_mode = grad_mode;
+}
+
+bool built_for_cuda(PyObject* torch) noexcept {
+  const Ref version = attribute(torch, "version");
+  const Ref cuda = attribute(version.get(), "cuda");
+  return cuda && cuda.get() != Py_None;
+}
+
+}  // namespace
+
+const Torch* torch() noexcept {
+  static const Torch* known = nullptr;
+  if (known == nullptr) [[unlikely]]
+    known = look_for_torch();
+  return known;
+}
+
+const TorchNames& torch_names() {
+  static const auto* all = [] {
+    const auto* made = new TorchNames;
+    g_training_name = made->training;
+    return made;
+  }();
+  return *all;
+}
+
+bool is_data_loader(PyObject* object) noexcept {
+  const Ref type = attribute(imported("torch.utils.data"), "DataLoader");
+  const int is = type ? PyObject_IsInstance(object, type.get()) : 0;
+  if (is < 0) PyErr_Clear();
+  return is > 0;
+}
+
+SONDE_HOT bool in_training_mode(PyObject* module) noexcept {
+  // Mostly a plain entry of the module's dict: faster than asking for an attribute.
+  PyObject** dict = _PyObject_GetDictPtr(module);
+  if (dict != nullptr && *dict != nullptr &&
+      _PyType_Lookup(Py_TYPE(module), g_training_name) == nullptr) [[likely]] {
+    const PyObject* flag = PyDict_GetItemWithError(*dict, g_training_name);
+    if (flag != nullptr) return flag != Py_False;
+  }
+  const Ref flag(PyObject_GetAttr(module, g_training_name));
+  if (!flag) PyErr_Clear();
+  return !flag || flag.get() != Py_False;
+}
+
+bool attach_torch() {
+  detach_torch();
+  PyObject* here = imported("torch");
+  if (here == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "the program has not imported torch");
+    return false;
+  }
+  g_calls.is_grad_enabled = PyObject_GetAttrString(here, "is_grad_enabled");
+  if (g_calls.is_grad_enabled == nullptr) return false;
+  const Ref core = attribute(here, "_C");
+  g_calls.graph_task = attribute(core.get(), "_current_graph_task_id").release();
+  if (built_for_cuda(here)) {
+    g_calls.cuda = attribute(here, "cuda").release();
+    g_calls.raw_stream = attribute(core.get(), "_cuda_getCurrentRawStream").release();
+    g_calls.device = attribute(core.get(), "_cuda_getDevice").release();
+    g_calls.memory_stats = attribute(core.get(), "_cuda_memoryStats").release();
+  }
+  find_grad_mode();
+  return true;
+}
+
+void detach_torch() noexcept {
+  const Calls old = std::exchange(g_calls, Calls{});
+  for (PyObject* each : {old.is_grad_enabled, old.graph_task, old.cuda, old.raw_stream, old.device,
+                         old.memory_stats})
+    Py_XDECREF(each);
+}
+
+SONDE_HOT bool gradients_on() noexcept {
+  return g_calls.grad_mode != nullptr ? g_calls.grad_mode() : ask_for_gradients();
+}
+
+bool in_backward_thread() noexcept {
+  if (g_calls.graph_task == nullptr) return false;
+  const Ref task(PyObject_CallNoArgs(g_calls.graph_task));
+  if (!task) return PyErr_Clear(), false;
+  return PyLong_AsLong(task.get()) != -1;
+}
+
+SONDE_HOT bool torch_has_cuda() noexcept { return g_calls.cuda != nullptr; }
+
+void ignore_cuda() noexcept { Py_CLEAR(g_calls.cuda); }
+
+bool cuda_initialized() noexcept {
+  if (g_calls.cuda == nullptr) return false;
+  static PyObject* const name = PyUnicode_InternFromString("_initialized");
+  const Ref initialized(PyObject_GetAttr(g_calls.cuda, name));
+  if (!initialized) PyErr_Clear();
+  return initialized.get() == Py_True;
+}
+
+int current_cuda_device() noexcept {
+  const Ref device(g_calls.device != nullptr ? PyObject_CallNoArgs(g_calls.device) : nullptr);
+  const long number = device ? PyLong_AsLong(device.get()) : -1;
+  if (number < 0) return PyErr_Clear(), -1;
+  return static_cast<int>(number);
+}
+
+bool current_cuda_stream(int device, void** stream) noexcept {
+  const KeepError keep;
+  const Ref number(PyLong_FromLong(device));
+  if (!number || g_calls.raw_stream == nullptr) return PyErr_Clear(), false;
+  const Ref result(PyObject_CallOneArg(g_calls.raw_stream, number.get()));
+  if (!result) return PyErr_Clear(), false;
+  *stream = PyLong_AsVoidPtr(result.get());
+  if (*stream == nullptr && PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
+  return true;
+}
+
+bool counts_cuda_memory() noexcept {
+  return g_calls.memory_stats != nullptr && g_calls.device != nullptr;
+}
+
+std::int64_t cuda_memory_peak() noexcept {
+  if (!counts_cuda_memory()) return -1;
+  const KeepError keep;
+  const Ref device(PyObject_CallNoArgs(g_calls.device));
+  const Ref stats(device ? PyObject_CallOneArg(g_calls.memory_stats, device.get()) : nullptr);
+  PyObject* value = stats.get();
+  for (const char* key : {"allocated_bytes", "all", "peak"}) {
+    value = value != nullptr && PyDict_Check(value) ? PyDict_GetItemString(value, key) : nullptr;
+  }
+  const long long bytes = value != nullptr && PyLong_Check(value) ? PyLong_AsLongLong(value) : -1;
+  PyErr_Clear();
+  return bytes;
+}
+
+}  // namespace sonde::native

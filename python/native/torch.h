@@ -1,0 +1,126 @@
+// What the extension uses of torch, and the only place that knows where torch keeps it. Nothing of
+// torch is linked or imported: it is looked up in the modules that the program itself has imported.
+// All of it needs the GIL.
+#pragma once
+
+#include <cstdint>
+
+#include "python/native/python.h"
+
+namespace sonde::native {
+
+// DLPack's description of a tensor, and the call that fills one in. No Python object is made, which
+// is several times quicker than asking for the attributes. In torch since 2.10.
+struct DlTensor {
+  void* data;
+  std::int32_t device_type, device_index;
+  std::int32_t rank;
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+  const std::int64_t* sizes;
+  const std::int64_t* strides;
+  std::uint64_t byte_offset;
+};
+struct DlExchange {
+  std::uint32_t major, minor;
+  DlExchange* earlier;
+  void* unused[3];
+  int (*describe)(void* object, DlTensor* out);
+};
+
+// Classes and constants. They live as long as the process does.
+struct Torch {
+  PyTypeObject* tensor_base;   // of every tensor, whatever its class
+  PyTypeObject* tensor;        // torch.Tensor
+  PyTypeObject* parameter;     // torch.nn.Parameter
+  PyTypeObject* module;        // torch.nn.Module
+  PyObject* strided;           // torch.strided, the layout of plain memory
+  const DlExchange* exchange;  // nullptr: this torch has none
+
+  bool is_tensor(PyObject* object) const noexcept {
+    return PyObject_TypeCheck(object, tensor_base) != 0;
+  }
+  // Is it nothing but memory? An object of any other class may be anything.
+  bool is_plain(PyObject* object) const noexcept {
+    return Py_TYPE(object) == tensor || Py_TYPE(object) == parameter;
+  }
+};
+
+// Is torch here? nullptr until the program has imported it.
+const Torch* torch() noexcept;
+
+// The names of attributes of torch's objects, interned.
+struct TorchNames {
+#define SONDE_NAME(x) PyObject* x = PyUnicode_InternFromString(#x)
+  // of modules
+  SONDE_NAME(_parameters);
+  SONDE_NAME(_modules);
+  SONDE_NAME(training);
+  // of optimizers
+  SONDE_NAME(param_groups);
+  SONDE_NAME(params);
+  SONDE_NAME(grad_scale);
+  // of tensors
+  SONDE_NAME(grad);
+  SONDE_NAME(grad_fn);
+  SONDE_NAME(register_prehook);
+  SONDE_NAME(data_ptr);
+  SONDE_NAME(stride);
+  SONDE_NAME(shape);
+  SONDE_NAME(dtype);
+  SONDE_NAME(layout);
+  SONDE_NAME(detach);
+  SONDE_NAME(device);
+  SONDE_NAME(type);
+  SONDE_NAME(index);
+  SONDE_NAME(get_device);
+  SONDE_NAME(is_cpu);
+  SONDE_NAME(is_cuda);
+  SONDE_NAME(is_meta);
+  SONDE_NAME(is_quantized);
+  SONDE_NAME(is_neg);
+  SONDE_NAME(is_conj);
+  SONDE_NAME(resolve_neg);
+  SONDE_NAME(resolve_conj);
+#undef SONDE_NAME
+};
+const TorchNames& torch_names();
+
+// A tensor of torch, of whatever class.
+inline bool is_torch_tensor(PyObject* object) noexcept {
+  const Torch* known = torch();
+  return known != nullptr && known->is_tensor(object);
+}
+// Also true for what only says that it is one, as the loaders of accelerate do.
+bool is_data_loader(PyObject* object) noexcept;
+// Is the module in training mode? True where it does not say. Hot. Needs torch_names() once before.
+bool in_training_mode(PyObject* module) noexcept;
+
+// -- questions that are asked on every step; without an answer unless the hooks are in place --
+
+// Looks up what the questions need. False with an exception set.
+bool attach_torch();
+void detach_torch() noexcept;
+
+// Are gradients on? True where torch is not attached. Hot.
+bool gradients_on() noexcept;
+// Does autograd run on this thread right now?
+bool in_backward_thread() noexcept;
+
+// Was torch built for CUDA? Hot.
+bool torch_has_cuda() noexcept;
+// As if it had not been built for CUDA, until it is attached again.
+void ignore_cuda() noexcept;
+// Has the program begun to use CUDA? Asking never initializes it.
+bool cuda_initialized() noexcept;
+// The number of the current device; -1 when that is not known.
+int current_cuda_device() noexcept;
+// The stream that torch works on now; false when that is not known.
+bool current_cuda_stream(int device, void** stream) noexcept;
+// Does torch count the memory that it takes on its devices?
+bool counts_cuda_memory() noexcept;
+// The allocator's peak on the current device so far; -1 when that is not known. Takes torch tens of
+// microseconds.
+std::int64_t cuda_memory_peak() noexcept;
+
+}  // namespace sonde::native

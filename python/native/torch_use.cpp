@@ -1,0 +1,65 @@
+#include "python/native/torch_use.h"
+
+#include <utility>
+
+#include "python/native/gpu_watch.h"
+#include "python/native/module.h"
+#include "python/native/torch.h"
+
+namespace sonde::native {
+
+namespace {
+
+PyObject* g_on_use = nullptr;
+
+PyObject* on_first_use(PyObject*, PyObject* callback) {
+  PyObject* wanted = callback == Py_None ? nullptr : Py_NewRef(callback);
+  detail::g_torch_awaited = wanted != nullptr;
+  Py_XDECREF(std::exchange(g_on_use, wanted));
+  Py_RETURN_NONE;
+}
+
+PyObject* attach(PyObject*, PyObject*) {
+  if (!attach_torch()) return nullptr;
+  begin_gpu_watch();
+  Py_RETURN_NONE;
+}
+
+PyObject* detach(PyObject*, PyObject*) {
+  end_gpu_watch();
+  detach_torch();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"on_first_use", on_first_use, METH_O,
+     "on_first_use(callback)\n--\n\n"
+     "Calls it once, when torch's hooks first have something to record; None: do not."},
+    {"attach", attach, METH_NOARGS,
+     "attach()\n--\n\nLooks up what the hooks ask of torch on every step."},
+    {"detach", detach, METH_NOARGS, "detach()\n--\n\nThe hooks ask torch nothing any more."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+namespace detail {
+
+constinit bool g_torch_awaited = false;
+
+void torch_is_used() noexcept {
+  g_torch_awaited = false;
+  const KeepError keep;
+  const Ref callback(std::exchange(g_on_use, nullptr));
+  const Ref done(callback ? PyObject_CallNoArgs(callback.get()) : nullptr);
+  if (!done) PyErr_Clear();
+}
+
+}  // namespace detail
+
+bool add_torch_use(PyObject* torch) {
+  torch_names();  // before any hook needs them
+  return PyModule_AddFunctions(torch, g_functions) == 0;
+}
+
+}  // namespace sonde::native

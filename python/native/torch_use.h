@@ -1,0 +1,19 @@
+// Does the program really use torch, or only import it? Known where torch's hooks first have
+// something to record.
+#pragma once
+
+namespace sonde::native {
+
+namespace detail {
+extern constinit bool g_torch_awaited;
+void torch_is_used() noexcept;
+}  // namespace detail
+
+// With the GIL, where torch's hooks record. Once per session it calls Python, which may run
+// anything: not while something of ours is half done.
+inline void torch_in_use() noexcept {
+  if (detail::g_torch_awaited) [[unlikely]]
+    detail::torch_is_used();
+}
+
+}  // namespace sonde::native

@@ -1,0 +1,22 @@
+"""Functions that ``jax.jit`` has made."""
+
+from collections.abc import Callable
+
+def begin(
+    role: Callable[[object, tuple[object, ...]], str | None],
+    note: Callable[[object, tuple[object, ...], object], None],
+) -> None:
+    """watch() may be used from now on.
+
+    role(function, args): is it a "step", a "backward", or None yet? note(function, args, result):
+    what it got and returned.
+    """
+
+def watch(function: object) -> bool:
+    """Calls of this compiled function may be training steps."""
+
+def unwatch_all() -> None:
+    """Everything that begin() and watch() did is undone."""
+
+def note_differentiation() -> None:
+    """The compiled function that is being called differentiates."""

@@ -1,0 +1,65 @@
+"""What hooks say of training loops: steps, trainers, loops of frameworks other than torch."""
+
+def set_epoch_steps(number: int) -> None:
+    """How many steps make an epoch where there is no loader."""
+
+def finish_all() -> None:
+    """What the hooks have opened ends here, on every thread."""
+
+def steps_taken() -> int:
+    """How many steps the optimizers have taken in this session."""
+
+def steps_skipped() -> int:
+    """How many steps mixed precision has skipped in this session."""
+
+def trainer_begins() -> None:
+    """A trainer runs from here on: epochs are its own, and there is no step outside of them."""
+
+def trainer_ends() -> None:
+    """It has ended."""
+
+def explicit_trainer_begins() -> None:
+    """A trainer runs that opens its epochs, steps and validations itself: none is inferred."""
+
+def explicit_trainer_ends() -> None:
+    """It has ended."""
+
+def step_begins(index: int) -> None:
+    """A step with this number begins, or is the one that a fetch has opened."""
+
+def step_ends() -> None:
+    """The step that is open, if one is, ends here."""
+
+def step_over() -> None:
+    """The step under way has been taken."""
+
+def step_skipped(optimizer: object) -> None:
+    """Mixed precision has skipped the step of this optimizer."""
+
+def closure_ends() -> None:
+    """The closure a trainer handed to an optimizer has run: the optimizer step itself begins."""
+
+def epoch_over() -> None:
+    """The epoch that is open here has ended, although its scope stays open."""
+
+def set_last_batch(last: bool) -> None:
+    """Whether the epoch ends with the batch that was just fetched."""
+
+def pass_begins(what: str, dispatch: bool, owned: bool) -> int:
+    """A "forward" or a "backward" of a loop of the program's own begins; its number.
+
+    dispatch: its time is that of handing work to a device. owned: an optimizer is known that
+    trains the model.
+    """
+
+def pass_ends(number: int, exception: BaseException | None) -> None:
+    """It has returned or raised."""
+
+def update_begins(source: object, whole: bool, dispatch: bool) -> int:
+    """An update begins; its number. source: the optimizer, or the compiled function.
+
+    whole: a step with forward and backward inside.
+    """
+
+def update_ends(number: int, exception: BaseException | None) -> None:
+    """It has returned or raised."""

@@ -1,0 +1,39 @@
+"""What hooks do with scopes beside entering and leaving them."""
+
+from sonde._core import scope
+
+def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = False) -> scope:
+    """While this scope is open, hooks open no epoch, no step, no validation below it."""
+
+def drop(scope: scope) -> bool:
+    """As if it had never been entered; false when something was recorded in it since."""
+
+def mark(scope: scope, name: str, value: float, summary: bool = False) -> None:
+    """Attaches a float to this very scope, also when it is closed by now.
+
+    A mark that comes after the end of its span names it, but the span does not list it.
+    """
+
+def mark_innermost(level: str, name: str, value: object, summary: bool) -> bool:
+    """Attaches a value to the innermost open scope of that name; false if there is none."""
+
+def is_open(name: str) -> bool:
+    """Whether a scope of this name is open here; a batch is a step."""
+
+def is_level_open(level: str) -> bool:
+    """Whether an "epoch", a "step" or a "validation" that no hook inferred is open here."""
+
+def any_loop_open() -> bool:
+    """Whether an epoch, step, batch, validation, predict or train is open on any thread."""
+
+def any_loop_recorded() -> bool:
+    """The same for the spans of the session, as far as they are held."""
+
+def note_exception(exception: BaseException, since: int = 0) -> None:
+    """The spans that are open on this stack have it, or those of them that were opened since."""
+
+def next_sequence() -> int:
+    """The number of the span that this thread opens next; what note_exception takes as ``since``.
+
+    0: the thread has recorded nothing yet.
+    """

@@ -1,0 +1,66 @@
+"""The life of a session."""
+
+from collections.abc import Callable
+
+def start(options: dict[str, object]) -> None:
+    """Opens the session and its root scope ``<face>.session``, and starts the drain thread.
+
+    ``options`` has exactly these members:
+
+    - ``output_dir: str | None``: absolute, or None: nothing on disk
+    - ``spool: bool``: write batch files
+    - ``flush_interval: float``: seconds
+    - ``spool_max_bytes: int``, ``trace_max_spans: int``
+    - ``rank: int``, ``local_rank: int``, ``world_size: int``
+    - ``on_demand: bool``: thread and files come when something is recorded, and never if nothing
+      is
+    - ``attrs: dict[str, object]``: attributes of the root scope
+    - ``lines: list[tuple[str, str | None, Callable[[list[str]], None]]]``: what gets the live
+      lines of drained spans, each with a level (``"epoch"``, ``"step"``, ``"all"``) and a glob
+      for names
+    - ``on_batch: Callable[[str], None] | None``: gets each batch as JSON
+    - ``face: tuple[str, dict[str, str]]``: as for ``set_face``
+
+    The callables run on the drain thread with the GIL held; what they raise is logged once. A
+    member that is missing, unknown or of another type raises TypeError.
+    """
+
+def set_face(face: tuple[str, dict[str, str]]) -> None:
+    """How the engine calls itself and phrases advice until the next session begins."""
+
+def slept_at_fork() -> bool:
+    """In a forked child: the parent's session was on demand, and nothing had been recorded."""
+
+def annotate(attrs: dict[str, object]) -> None:
+    """Attributes of the session, from now on; those it has by another name stay.
+
+    They are in the journal at once. Without a session nothing happens.
+    """
+
+def annotate_exception(exception: BaseException) -> None:
+    """The session says that this exception was raised in it and caught by nobody."""
+
+def stop(at_exit: bool = False) -> None:
+    """Closes everything, drains a last time into sinks and transport, joins the drain thread.
+
+    ``at_exit``: the process is about to end; its exit status will be added to the session's span.
+    Idempotent; lets go of the GIL while it waits.
+    """
+
+def flush() -> None:
+    """Drains now, into every sink and the transport; returns when that is done."""
+
+def set_recording(enabled: bool) -> None:
+    """False: scope, mark, epochs and batches record nothing."""
+
+def counters() -> dict[str, int | str | None]:
+    """Losses, sizes and state of the session."""
+
+def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
+    """Where the engine's messages go: level as in ``logging``, logger name, text."""
+
+def note_swallowed(place: str) -> None:
+    """Counts an error after which the profiler goes on, by the part that failed."""
+
+def encode_json(value: object) -> str:
+    """One attribute value as JSON; the ``repr`` of what JSON has no form for."""

@@ -1,0 +1,102 @@
+"""Statistics of what is trained: when to take them, of what, and taking them."""
+
+from collections.abc import Callable
+from typing import Any
+
+def watch(
+    on_epoch: Callable[[int, int | None, int | None, int, dict[int, int]], None] | None,
+    on_gradients: Callable[[Any, int, int, int | None, int, bool], None] | None,
+    on_trained: Callable[[Any], None] | None,
+    on_gone: Callable[[int, Any], None] | None,
+) -> None:
+    """Who is told what snapshots want to know; None for all ends it.
+
+    ========================================================= ======================================
+    on_epoch(sequence, index, step, stack, steps)             an epoch has ended
+    on_gradients(optimizer, number, sequence, index, stack,   its gradients are to be measured
+    last)
+    on_trained(module)                                        it has got its first gradients
+    on_gone(id of the optimizer, param_groups)                an optimizer of ``expect_farewell``
+                                                              has died, just now
+    ========================================================= ======================================
+
+    ``stack`` is the epoch's ``this_stack()``, ``steps`` how many each optimizer took in it, by
+    ``id()``; ``number`` is that of the optimizer's step, ``last``: it is likely to be the epoch's
+    last.
+    """
+
+def end_open_epochs() -> None:
+    """Tells the end of every epoch that is still open, on whatever thread."""
+
+def measure_again() -> None:
+    """What was measured in the epoch is worth nothing: the next step of each optimizer is."""
+
+def open_epoch() -> tuple[int, int | None] | None:
+    """Sequence and index of the epoch that is open here."""
+
+def this_stack() -> int:
+    """A number for the thread or task that runs, never given to another. 0: it is not recorded."""
+
+def model_is_known() -> None:
+    """There is something to take snapshots of."""
+
+def seen_models() -> list[tuple[Any, bool, bool]]:
+    """The modules that were called and are alive.
+
+    With: has it run in training mode, has it had a gradient?
+    """
+
+def seen_optimizers() -> list[Any]:
+    """The optimizers that are known and alive."""
+
+def seen_version() -> int:
+    """Another number whenever another model or optimizer is known."""
+
+def living_modules() -> list[Any]:
+    """Every torch module of the process. Takes some milliseconds."""
+
+def expect_farewell(optimizer: Any) -> bool:
+    """on_gone is told when this optimizer dies. False: it cannot be."""
+
+class Captured:
+    """Statistics of tensors that wait for their epoch."""
+
+    def __len__(self) -> int: ...
+    @property
+    def names(self) -> list[str]:
+        """Of the parameters, those of gradients without ``.grad``."""
+
+    def zeros(self) -> list[str]:
+        """The names of those that are all zero, as far as is known by now."""
+
+def parameter_ids(source: Any) -> list[tuple[str, int]]:
+    """Name and id() of each parameter of a module, or of pairs of a name and a tensor."""
+
+def capture(
+    models: list[tuple[str, Any]],
+    gradients: bool,
+    parameters: list[Any] | None,
+    skip: set[str],
+    whole: bool,
+    threads: int,
+    resolve: Callable[[list[tuple[Any, bool]]], list[Any]],
+    fallback: Callable[[list[Any]], list[Any]],
+) -> Captured:
+    """Statistics of the parameters of models, or of the gradients of some of them.
+
+    ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
+    memory (and whether they are parts of one), ``fallback`` measures what lies on other devices.
+    """
+
+def submit(
+    captured: list[tuple[Captured, dict[str, Any]]],
+    sequence: int,
+    epoch: int | None,
+    step: int | None,
+    mode: str,
+    more: bool,
+) -> None:
+    """Hands captures of one kind, each with its attributes, to the session as part of an epoch.
+
+    more: those of the other kind follow at once.
+    """

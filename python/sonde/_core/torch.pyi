@@ -1,0 +1,52 @@
+"""The hooks of PyTorch: what `sonde/hooks/torch.py` puts in place."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+def on_first_use(callback: Callable[[], None] | None) -> None:
+    """Calls it once, when torch's hook first has something to record; None: nobody."""
+
+def attach() -> None:
+    """Looks up what the hooks ask of torch on every step. RuntimeError: it is not imported."""
+
+def detach() -> None:
+    """The hooks ask torch nothing any more."""
+
+def hook_module_call(function: Callable[..., object]) -> bool:
+    """Calls of this function object are forwards from now on; false if they were before."""
+
+def unhook_module_calls() -> None:
+    """Everything hook_module_call did is undone."""
+
+def quiet_forwards(on: bool) -> None:
+    """True: calls of modules on this thread are no forwards, until it is called with False."""
+
+def know_model(module: object) -> None:
+    """Forwards of its parts have their names in it, although it may never be called itself."""
+
+def know_symbolic(type: type | None) -> None:
+    """Modules called with such a value compute nothing: no forward."""
+
+def iterate_loader(
+    original: Callable[[_T], Iterator[object]], loader: _T, length: Callable[[_T], int]
+) -> Iterator[object]:
+    """What original(loader) returns, with its fetches on record."""
+
+def time_backward(original: Callable[..., object]) -> Callable[..., object]:
+    """A callable that does what original does inside a backward span."""
+
+def optimizer_begins(
+    optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]] | None:
+    """torch's global optimizer hook before a step."""
+
+def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
+    """torch's global optimizer hook after a step."""
+
+def note_optimizer(optimizer: object) -> None:
+    """What is in its param_groups is trained. It is not kept alive."""
+
+def forget_optimizers() -> None:
+    """No optimizer is known any more."""

@@ -1,0 +1,346 @@
+// The rules of docs/hooks.md, on evidence that is made up: no journal, no stack, no clock.
+#include "engine/hook/judge.h"
+
+#include <deque>
+
+#include <gtest/gtest.h>
+
+namespace sonde::hook {
+namespace {
+
+using Kind = Leaf::Kind;
+using Role = PassEvidence::Role;
+
+class Judge : public testing::Test {
+ protected:
+  Leaf& add(Leaf leaf) {
+    record::SpanRecord& record = records_.emplace_back();
+    record.certainty = record::Certainty::kProvisional;
+    record.parent = 7;
+    leaf.record = &record;
+    leaf.sequence = records_.size();
+    leaves_.add(leaf);
+    return leaves_[leaves_.size() - 1];
+  }
+  // A fetch of this pass.
+  void load(PassEvidence& pass) { pass.load_at = add({.kind = Kind::kLoad}).sequence; }
+
+  Evidence nothing() const { return {.leaves = leaves_, .cycle = cycle_, .none_opened = true}; }
+  // A forward of a model that an optimizer has begins.
+  Evidence forward(bool gradients = true, bool training = true) const {
+    Evidence seen = nothing();
+    seen.gradients = gradients;
+    seen.training = training;
+    seen.owned = true;
+    seen.reading =
+        read_forward({.gradients = gradients, .training = training, .owned = Owned::kYes}, false);
+    seen.untouched = true;
+    return seen;
+  }
+  static Evidence in_step_of(Evidence seen, const PassEvidence* pass, bool done = false) {
+    seen.step_open = seen.step_innermost = true;
+    seen.fetched = seen.last = pass;
+    seen.leader = pass != nullptr && pass->trained ? pass : nullptr;
+    seen.done = seen.proven = done;
+    return seen;
+  }
+  static Verdict first(const Evidence& seen) { return judge_forward(seen, Question::kValidation); }
+  // This optimizer steps alone, again and again.
+  void learn_cycle(const void* optimizer) {
+    for (int i = 0; i < 2; ++i) {
+      cycle_.begin();
+      cycle_.note(optimizer);
+    }
+  }
+
+  std::deque<record::SpanRecord> records_;
+  Leaves leaves_;
+  Cycle cycle_;
+  PassEvidence pass_, other_;
+  int optimizer_ = 0, second_ = 0;
+};
+
+// -- rules 1 and 2: what a forward looks like by itself --
+
+TEST_F(Judge, WhatNoOptimizerHasIsNeverAnEvaluation) {
+  const Reading off = read_forward({.gradients = false, .owned = Owned::kNo}, false);
+  EXPECT_FALSE(off.evaluates);
+  EXPECT_TRUE(off.foreign);
+  const Reading on = read_forward({.training = false, .owned = Owned::kNo}, false);
+  EXPECT_FALSE(on.evaluates || on.foreign);
+}
+
+TEST_F(Judge, EvaluationModeIsAHintAndGradientsOffAreMore) {
+  EXPECT_TRUE(read_forward({.training = false}, false).evaluates);
+  EXPECT_FALSE(read_forward({.training = false}, false).sure);
+  EXPECT_FALSE(read_forward({.training = false}, true).evaluates);
+  EXPECT_TRUE(read_forward({.gradients = false}, true).sure);
+}
+
+// -- rule 2: a backward speaks against a validation --
+
+TEST_F(Judge, ABackwardMakesTrainingOfAValidation) {
+  pass_.evaluates = true;
+  Evidence seen = nothing();
+  seen.check = &pass_;
+  EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kTrainCheck);
+  seen.check = nullptr;
+  seen.look_open = true;
+  EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kLeaveLook);
+}
+
+TEST_F(Judge, WhereAForwardIsWatchedAutogradDecides) {
+  add({.kind = Kind::kForward, .watched = true});
+  Evidence seen = nothing();
+  seen.look_open = true;
+  const Verdict verdict = judge_backward(seen, Question::kValidation);
+  EXPECT_EQ(verdict.move, Move::kStay);
+  EXPECT_TRUE(verdict.decide && verdict.pend);
+  EXPECT_FALSE(verdict.prove || verdict.settle);
+}
+
+TEST_F(Judge, ForwardsThatTheBackwardDidNotUseWereAnEvaluation) {
+  const int model = 0;
+  add({.module = &model, .kind = Kind::kForward, .watched = true});
+  add({.module = &model, .kind = Kind::kForward, .watched = true, .used = true});
+  add({.kind = Kind::kBackward});
+  Evidence seen = in_step_of(nothing(), nullptr);
+  seen.untouched = true;
+  const Verdict verdict = judge_graph(seen);
+  EXPECT_EQ(verdict.move, Move::kSplitIteration);
+  EXPECT_EQ(verdict.first, 1u);
+  EXPECT_TRUE(verdict.prove && verdict.settle);
+  // Something else was recorded between them: they cannot be moved.
+  seen.untouched = false;
+  EXPECT_EQ(judge_graph(seen).move, Move::kStay);
+}
+
+// -- rule 3: with a loader --
+
+TEST_F(Judge, WhatRunsInAStepOfALoaderThatTrainsIsItsOwn) {
+  pass_.trained = true;
+  const Verdict verdict = first(in_step_of(forward(), &pass_));
+  EXPECT_EQ(verdict.move, Move::kStay);
+  EXPECT_FALSE(verdict.pend);
+  EXPECT_TRUE(verdict.settle);
+}
+
+TEST_F(Judge, GradientsOffOnAFreshBatchMakeAValidationOfIt) {
+  load(pass_);
+  const Evidence seen = in_step_of(forward(false, false), &pass_);
+  EXPECT_EQ(first(seen).move, Move::kTurnIntoCheck);
+  // Its loader was trained with before: a backward will tell.
+  Evidence known = seen;
+  known.loader_trained = true;
+  EXPECT_EQ(first(known).move, Move::kStay);
+  EXPECT_TRUE(first(known).pend);
+}
+
+TEST_F(Judge, AnEvaluationBeforeTheStepMakesRoomAndOneBehindItEndsTheStep) {
+  pass_.trained = true;
+  Evidence before = in_step_of(forward(false, false), &pass_);
+  EXPECT_EQ(first(before).move, Move::kMakeRoomForCheck);
+  EXPECT_EQ(first(before).next, Question::kStepBehindRoom);
+  // In training mode it is a part of the step.
+  EXPECT_EQ(first(in_step_of(forward(false, true), &pass_)).move, Move::kStay);
+  // The room is made: the step is gone.
+  before.step_open = false;
+  EXPECT_EQ(judge_forward(before, Question::kStepBehindRoom).move, Move::kOpenLook);
+
+  learn_cycle(&optimizer_);
+  const Evidence behind = in_step_of(forward(false, true), &pass_, true);
+  EXPECT_EQ(first(behind).move, Move::kEndStepForLook);
+}
+
+TEST_F(Judge, BetweenTwoOptimizersAnEvaluationWaits) {
+  pass_.trained = true;
+  for (int i = 0; i < 2; ++i) {
+    cycle_.begin();
+    cycle_.note(&optimizer_);
+    cycle_.note(&second_);
+  }
+  cycle_.begin();
+  cycle_.note(&optimizer_);
+  const Verdict verdict = first(in_step_of(forward(false), &pass_, true));
+  EXPECT_EQ(verdict.move, Move::kStay);
+  EXPECT_TRUE(verdict.pend);
+}
+
+// -- rule 4: fetching ahead --
+
+TEST_F(Judge, OfBatchesThatAreLeftTheLastEndsTheEpoch) {
+  pass_.trained = pass_.drained = true;
+  pass_.left = 2;
+  learn_cycle(&optimizer_);
+  Evidence seen = in_step_of(forward(), &pass_, true);
+  EXPECT_EQ(first(seen).move, Move::kNextLeft);
+  EXPECT_EQ(first(seen).next, Question::kWithLoader);
+  pass_.left = 1;
+  EXPECT_EQ(first(seen).next, Question::kWithoutLoader);
+  seen.owed = &pass_;
+  EXPECT_EQ(judge_forward(seen, Question::kLoader).move, Move::kStay);
+}
+
+TEST_F(Judge, ALoaderThatHasNoMoreMayHaveBatchesLeft) {
+  pass_.role = Role::kOwner;
+  EXPECT_EQ(judge_no_more(pass_, 1, true), NoMore::kLeftovers);
+  EXPECT_EQ(judge_no_more(pass_, 0, true), NoMore::kOver);
+  EXPECT_EQ(judge_no_more(pass_, 1, false), NoMore::kOver);
+  EXPECT_EQ(judge_no_more(pass_, PassEvidence::kFurthestAhead + 1, true), NoMore::kOver);
+}
+
+// -- rule 5: without a loader --
+
+TEST_F(Judge, TheLeadingOptimizerBeginsTheNextStep) {
+  learn_cycle(&optimizer_);
+  Evidence seen = in_step_of(nothing(), nullptr, true);
+  const auto asked = [&](const void* optimizer) {
+    return judge_optimizer(seen, {.optimizer = optimizer}, Question::kValidation).move;
+  };
+  EXPECT_EQ(asked(&optimizer_), Move::kNextIteration);
+  EXPECT_EQ(asked(&second_), Move::kStay);
+  add({.kind = Kind::kForward});
+  EXPECT_EQ(asked(&optimizer_), Move::kBeginBehindLeaves);
+  seen.step_open = false;
+  EXPECT_EQ(asked(&optimizer_), Move::kBeginWithLeaves);
+}
+
+TEST_F(Judge, BehindAWholeIterationAForwardBeginsTheNext) {
+  learn_cycle(&optimizer_);
+  EXPECT_EQ(first(in_step_of(forward(), nullptr, true)).move, Move::kNextIteration);
+  EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kEndStepForLook);
+  // One step does not show what an iteration is.
+  cycle_.reset();
+  cycle_.note(&optimizer_);
+  const Verdict unknown = first(in_step_of(forward(), nullptr, true));
+  EXPECT_EQ(unknown.move, Move::kStay);
+  EXPECT_TRUE(unknown.pend);
+}
+
+TEST_F(Judge, AStretchOfForwardsBehindTheStepWasAValidation) {
+  add({.kind = Kind::kForward, .evaluates = true, .sure = true});
+  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveCheck);
+  // No backward came at all.
+  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr), nullptr).move, Move::kTurnIntoLook);
+  add({.kind = Kind::kBackward});
+  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr), nullptr).move, Move::kStay);
+}
+
+// -- rule 6: a look --
+
+TEST_F(Judge, OneBatchAndNothingDoneWithItIsAPeek) {
+  pass_.fetches = 1;
+  EXPECT_EQ(judge_ending(pass_), Ending::kPeek);
+  pass_.ever_used = true;
+  EXPECT_EQ(judge_ending(pass_), Ending::kEpoch);
+  pass_.evaluates = true;
+  EXPECT_EQ(judge_ending(pass_), Ending::kOther);
+  // Only if its loader begins anew behind it, and not in zip(loader, loader).
+  other_.made_at = 3;
+  pass_.first_at = 2;
+  EXPECT_TRUE(was_peek(pass_, other_));
+  other_.made_at = 2;
+  EXPECT_FALSE(was_peek(pass_, other_));
+}
+
+// -- rules 7 and 8: a second loader, and levels that others have --
+
+TEST_F(Judge, APassFeedsTheEpochThatIsThere) {
+  EXPECT_EQ(judge_new_pass(false, false, false), NewPass::kOpensEpoch);
+  EXPECT_EQ(judge_new_pass(false, false, true), NewPass::kFeedsEpoch);
+  EXPECT_EQ(judge_new_pass(true, false, true), NewPass::kOpensValidation);
+  EXPECT_EQ(judge_new_pass(true, true, true), NewPass::kFeedsValidation);
+}
+
+TEST_F(Judge, WhatOthersHaveIsNotOpened) {
+  Evidence seen = forward();
+  seen.knows_training = true;
+  EXPECT_EQ(first(seen).move, Move::kBeginWithLeaves);
+  seen.taken.step = true;
+  EXPECT_EQ(first(seen).move, Move::kStay);
+  EXPECT_TRUE(first(seen).settle);
+  Evidence off = forward(false);
+  off.knows_training = true;
+  EXPECT_EQ(first(off).move, Move::kLookFromLoads);
+  off.taken.validation = true;
+  EXPECT_EQ(first(off).move, Move::kStay);
+}
+
+TEST_F(Judge, APassThatAnotherHasFedIsOver) {
+  const auto over = [&](bool fed, bool evaluates) {
+    return is_over({.outer = pass_,
+                    .next = other_,
+                    .next_evaluates = evaluates,
+                    .outer_open = true,
+                    .outer_fed = fed});
+  };
+  pass_.source = &pass_;
+  EXPECT_FALSE(over(false, false));
+  EXPECT_FALSE(over(false, true));
+  EXPECT_TRUE(over(true, false));
+  pass_.failed = true;
+  EXPECT_TRUE(over(false, false));
+  EXPECT_FALSE(over(false, true));
+}
+
+// -- rule 9: code belongs to what it follows --
+
+TEST_F(Judge, ABackwardBehindTheOptimizerStepIsThatSteps) {
+  pass_.trained = true;
+  const Verdict verdict =
+      judge_backward(in_step_of(nothing(), &pass_, true), Question::kValidation);
+  EXPECT_EQ(verdict.move, Move::kStay);
+  EXPECT_TRUE(verdict.prove && verdict.settle);
+}
+
+// What a move that clears the way does to the evidence.
+void clear(Evidence& seen, Move move) {
+  if (move == Move::kTrainCheck || move == Move::kLeaveCheck || move == Move::kPauseChecks)
+    seen.check = nullptr;
+  if (move == Move::kLeaveLook) seen.look_open = false;
+  if (move == Move::kMakeRoomForCheck) seen.step_open = false;
+}
+
+TEST_F(Judge, JudgingEndsAlsoWhereAStepThatIsOwedCannotBegin) {
+  pass_.evaluates = pass_.sure = pass_.off = true;
+  other_.trained = other_.drained = true;
+  for (unsigned bits = 0; bits < 512; ++bits) {
+    const auto is = [&](unsigned bit) { return (bits >> bit & 1) != 0; };
+    Evidence seen = forward(is(0), is(1));
+    if (is(2)) seen.check = &pass_;
+    if (is(3)) seen.owed = &other_;
+    if (is(4)) seen.leader = seen.fetched = seen.last = &other_;
+    seen.look_open = is(5);
+    seen.step_open = seen.step_innermost = is(6);
+    seen.done = is(7);
+    seen.knows_training = is(8);
+    Verdict verdict{.next = Question::kValidation};
+    int asked = 0;
+    for (; verdict.next != Question::kNothing && asked < 6; ++asked) {
+      verdict = judge_forward(seen, verdict.next);
+      clear(seen, verdict.move);
+    }
+    EXPECT_EQ(verdict.next, Question::kNothing) << bits;
+  }
+}
+
+TEST_F(Judge, APlainStepIsAloneAndSure) {
+  pass_.trained = pass_.ever_used = pass_.fresh_step = true;
+  pass_.role = Role::kOwner;
+  const PlainEvidence plain{.pass = pass_,
+                            .alone = true,
+                            .opened_step = true,
+                            .unclaimed = true,
+                            .by_optimizer = true,
+                            .nothing_else = true};
+  EXPECT_TRUE(is_plain(plain));
+  for (bool PassEvidence::*against : {&PassEvidence::drained, &PassEvidence::evaluates,
+                                      &PassEvidence::waits, &PassEvidence::orphan}) {
+    pass_.*against = true;
+    EXPECT_FALSE(is_plain(plain));
+    pass_.*against = false;
+  }
+}
+
+}  // namespace
+}  // namespace sonde::hook

@@ -1,0 +1,116 @@
+// What an autopsy concludes, as a value.
+#include "engine/run/autopsy.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/run/directory_source.h"
+#include "tests/engine/support/dead_journal.h"
+
+namespace sonde::run {
+namespace {
+
+using model::Autopsy;
+using model::Fate;
+using testing::Child;
+using testing::names_of;
+using testing::TempDir;
+using Names = std::vector<std::string>;
+
+Names open_names(const model::ProcessState& process) {
+  Names names;
+  for (const model::OpenScope& scope : process.open) names.emplace_back(scope.span.name);
+  return names;
+}
+
+Autopsy autopsy_in(const TempDir& dir, bool keep) {
+  Place place;
+  EXPECT_TRUE(locate(dir.path(), place).ok());
+  DirectorySource source(std::move(place));
+  return perform_autopsy(source, keep);
+}
+
+void record_some() {
+  for (int i = 0; i < 12; ++i) testing::close(testing::open("step"));
+  testing::open("epoch", {.index = 2, .flags = record::kHasIndex});
+  testing::mark("loss", 0.5);
+  testing::open("forward");
+}
+
+TEST(Autopsy, OfAKilledChild) {
+  const TempDir dir;
+  testing::leave_journal(dir.path(), record_some);
+  const Autopsy kept = autopsy_in(dir, true);
+  EXPECT_EQ(kept.directory, dir.path());
+  EXPECT_TRUE(kept.kept);
+  ASSERT_EQ(kept.processes.size(), 1u);
+  const model::ProcessState& dead = kept.processes[0];
+  EXPECT_EQ(dead.fate, Fate::kDead);
+  EXPECT_EQ(dead.rank, 1);
+  EXPECT_EQ(dead.world_size, 2);
+  EXPECT_EQ(open_names(dead), (Names{"epoch", "forward"}));
+  EXPECT_EQ(names_of(dead.last_spans), Names(10, "step")) << "the newest ten";
+  ASSERT_EQ(dead.last_marks.size(), 1u);
+  EXPECT_EQ(dead.last_marks[0].span_id, dead.open[0].span.id);
+  EXPECT_EQ(dead.unflushed_spans, 12u);
+  EXPECT_EQ(dead.unflushed_marks, 1u);
+  EXPECT_GE(dead.last_sign_ns, dead.started_ns);
+  EXPECT_FALSE(dead.moved);
+  EXPECT_EQ(kept.moved_journals, 0u);
+  EXPECT_TRUE(std::filesystem::exists(dir / "live/dead.journal"));
+}
+
+TEST(Autopsy, RecoversAndOutlivesWhatItRead) {
+  const TempDir dir;
+  testing::leave_journal(dir.path(), record_some);
+  const Autopsy moved = autopsy_in(dir, false);
+  EXPECT_EQ(moved.moved_journals, 1u);
+  EXPECT_EQ(moved.moved_spans, 12u);
+  EXPECT_EQ(moved.moved_scopes, 2u);
+  EXPECT_EQ(moved.moved_files.size(), 1u);
+  EXPECT_TRUE(moved.processes.at(0).moved);
+  EXPECT_FALSE(std::filesystem::exists(dir / "live/dead.journal"));
+
+  const Autopsy again = autopsy_in(dir, false);
+  std::filesystem::remove_all(dir / "spool");
+  ASSERT_EQ(again.processes.size(), 1u);
+  EXPECT_EQ(again.processes[0].fate, Fate::kRecovered);
+  EXPECT_EQ(again.processes[0].pid, moved.processes[0].pid);
+  EXPECT_EQ(open_names(again.processes[0]), (Names{"epoch", "forward"}));
+  EXPECT_EQ(names_of(again.processes[0].last_spans), Names(10, "step"));
+  EXPECT_EQ(again.moved_journals, 0u);
+}
+
+TEST(Autopsy, ARunningProcessIsLeftAlone) {
+  const TempDir dir;
+  Child child([&](const Child::Say& say) {
+    testing::attach_journal(dir / "live/a.journal");
+    record_some();
+    say();
+    testing::sleep_for_ever();
+  });
+  ASSERT_TRUE(child.heard());
+  const Autopsy autopsy = autopsy_in(dir, false);
+  ASSERT_EQ(autopsy.processes.size(), 1u);
+  EXPECT_EQ(autopsy.processes[0].fate, Fate::kRunning);
+  EXPECT_EQ(autopsy.processes[0].pid, child.pid());
+  EXPECT_FALSE(autopsy.processes[0].moved);
+  EXPECT_EQ(autopsy.moved_journals, 0u);
+
+  Place place;
+  ASSERT_TRUE(locate(dir.path(), place).ok());
+  DirectorySource source(std::move(place));
+  const Autopsy open = running_processes(source);
+  ASSERT_EQ(open.processes.size(), 1u);
+  EXPECT_EQ(open_names(open.processes[0]), (Names{"epoch", "forward"}));
+  EXPECT_TRUE(open.processes[0].last_spans.empty());
+  child.kill_and_wait();
+  EXPECT_TRUE(running_processes(source).processes.empty());
+}
+
+}  // namespace
+}  // namespace sonde::run

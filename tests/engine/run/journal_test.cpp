@@ -1,0 +1,313 @@
+// What can be read out of a journal from outside, while its owner lives and after it died.
+#include "engine/run/recovery.h"
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/base/file.h"
+#include "engine/journal/commit.h"
+#include "engine/journal/file.h"
+#include "engine/spool/directory.h"
+#include "tests/engine/support/dead_journal.h"
+#include "tests/engine/support/journal_image.h"
+
+namespace sonde::run {
+namespace {
+
+using testing::Child;
+using testing::JournalImage;
+using testing::leave_journal;
+using testing::names_of;
+using testing::TempDir;
+using Names = std::vector<std::string>;
+
+journal::Report inspect(const std::string& path) {
+  journal::Report report;
+  const base::Status status = inspect_journal(path, report);
+  EXPECT_TRUE(status.ok()) << status.text();
+  return report;
+}
+
+TEST(Inspect, DeadProcessTellsWhatWasOpenAndWhatWasClosed) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    testing::close(testing::open("done"));
+    testing::open("epoch", {.index = 2, .flags = record::kHasIndex, .attrs = R"("lr":0.1)"});
+    testing::mark("loss", 0.25);
+    testing::open("step", {.flags = record::kHasDataLoad, .aux = 77});
+    std::thread([] {
+      testing::open("on a thread");
+      ::usleep(1000);
+      testing::close(testing::open("short"));
+      // The thread must not end: leave it hanging until the kill.
+      static std::atomic<int> never{0};
+      std::thread([] {
+        testing::open("worker");
+        never.store(1);
+        testing::sleep_for_ever();
+      }).detach();
+      while (never.load() == 0) ::usleep(100);
+    }).join();
+  });
+  const journal::Report report = inspect(path);
+  EXPECT_FALSE(report.alive);
+  EXPECT_FALSE(report.clean);
+  EXPECT_EQ(report.version, record::kJournalVersion);
+  EXPECT_EQ(report.rank, 1);
+  EXPECT_EQ(report.damaged, 0u);
+  EXPECT_FALSE(report.host.empty());
+  EXPECT_EQ(names_of(report.records.spans), (Names{"done", "short", "on a thread"}));
+  ASSERT_EQ(report.records.marks.size(), 1u);
+  ASSERT_EQ(report.open.size(), 3u);
+  EXPECT_EQ(report.open[0].span.name, "epoch");
+  EXPECT_EQ(report.open[0].span.index, 2);
+  EXPECT_EQ(report.open[0].span.attrs, R"("lr":0.1)");
+  EXPECT_TRUE(report.open[0].span.open());
+  EXPECT_EQ(report.records.marks[0].span_id, report.open[0].span.id);
+  EXPECT_EQ(report.open[1].span.name, "step");
+  EXPECT_EQ(report.open[1].span.attrs, R"("data_load_ns":77)");
+  EXPECT_EQ(report.open[1].span.parent_id, report.open[0].span.id);
+  EXPECT_EQ(report.open[2].span.name, "worker");
+  EXPECT_NE(report.open[2].span.thread_id, report.open[0].span.thread_id);
+  EXPECT_NE(report.open[2].os_thread_id, report.open[0].os_thread_id);
+  EXPECT_GE(report.last_sign_ns, report.open[2].span.start_ns);
+  EXPECT_GE(report.last_sign_ns, report.started_ns);
+}
+
+TEST(Inspect, ReportOutlivesTheFile) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    testing::close(testing::open("span", {.static_attrs = record::intern(R"("fixed":1)")}));
+    testing::mark("mark", 1);
+    testing::open("open");
+  });
+  const journal::Report report = inspect(path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(report.records.spans.at(0).name, "span");
+  EXPECT_EQ(report.records.spans.at(0).attrs, R"("fixed":1)");
+  EXPECT_EQ(report.records.marks.at(0).name, "mark");
+  EXPECT_EQ(report.open.at(0).span.name, "open");
+}
+
+TEST(Inspect, RecordsOfAllThreadsComeInTheOrderTheyEnded) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < 50; ++i) {
+          testing::close(testing::open("x"));
+          std::this_thread::yield();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  const journal::Report report = inspect(path);
+  ASSERT_EQ(report.records.spans.size(), 200u);
+  for (std::size_t i = 1; i < 200; ++i)
+    EXPECT_GE(report.records.spans[i].end_ns, report.records.spans[i - 1].end_ns);
+}
+
+TEST(Inspect, TasksAreTold) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    record::Lane* task = record::take_task_lane(0);
+    record::open_scope(*record::this_thread(), *task, {.name = record::intern("in a task")});
+  });
+  const journal::Report report = inspect(path);
+  ASSERT_EQ(report.open.size(), 1u);
+  EXPECT_TRUE(report.open[0].task);
+}
+
+// Killed between the two stores of a close: the record is there, the stack still says open.
+TEST(Inspect, ScopeWhoseRecordIsThereIsNotOpen) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    const record::ScopeHandle scope = testing::open("half closed");
+    testing::close(scope);
+    scope.stack->depth.store(scope.slot + 1);
+  });
+  const journal::Report report = inspect(path);
+  EXPECT_EQ(names_of(report.records.spans), (Names{"half closed"}));
+  EXPECT_TRUE(report.open.empty());
+}
+
+// Killed one store earlier: the slot says where the record will be, but it was never published.
+TEST(Inspect, ScopeWhoseRecordIsNotThereIsOpen) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    const record::ScopeHandle scope = testing::open("almost closed");
+    record::OpenScope& slot = scope.stack->stack[scope.slot];
+    slot.closing = record::pack_position(scope.stack->number, scope.stack->head.load() + 1);
+  });
+  const journal::Report report = inspect(path);
+  EXPECT_TRUE(report.records.spans.empty());
+  ASSERT_EQ(report.open.size(), 1u);
+}
+
+// Likewise for a close from another thread, which raises its flag before it has the record written.
+TEST(Inspect, FlaggedScopeWithoutARecordIsOpen) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    const record::ScopeHandle scope = testing::open("flagged");
+    scope.stack->stack[scope.slot].flags.fetch_or(record::kSlotClosed);
+  });
+  EXPECT_EQ(inspect(path).open.size(), 1u);
+}
+
+TEST(Inspect, ScopeThatLostItsRecordIsOver) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    const record::ScopeHandle scope = testing::open("no room");
+    scope.stack->stack[scope.slot].closing = record::kNoRecord;
+  });
+  EXPECT_TRUE(inspect(path).open.empty());
+}
+
+// The batch was written, its owner died before it could say so: these records are in the spool.
+TEST(Inspect, AnnouncedBatchThatIsInTheSpoolIsNotShownAgain) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    testing::close(testing::open("first"));
+    record::Lane& lane = record::Journal::instance().lane(0);
+    lane.pending_tail = {lane.head.load(), lane.thread_id, lane.first_block.load(), 0};
+    journal::announce(record::Journal::instance().header(), {1, 2}, 77, false);
+    testing::close(testing::open("second"));
+  });
+  EXPECT_EQ(names_of(inspect(path).records.spans), (Names{"first", "second"}))
+      << "no such file: never written";
+  ASSERT_TRUE(spool::Directory(dir.path(), ~std::uint64_t{0}).write(77, {1, 2}, "{}").ok());
+  EXPECT_EQ(names_of(inspect(path).records.spans), (Names{"second"}));
+}
+
+TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
+  const TempDir dir;
+  const std::string path = dir / "live/a.journal";
+  Child owner([&](const Child::Say& say) {
+    testing::attach_journal(path);
+    testing::open("open");
+    say();
+    testing::sleep_for_ever();
+  });
+  ASSERT_TRUE(owner.heard());
+  const std::string before = testing::file_text(path);
+  const journal::Report report = inspect(path);
+  EXPECT_TRUE(report.alive);
+  EXPECT_EQ(report.pid, owner.pid());
+  EXPECT_EQ(testing::file_text(path), before);
+  EXPECT_EQ(recover_directory(dir.path()).running, 1u);
+  EXPECT_EQ(testing::file_text(path), before);
+}
+
+// Read over and over while the owner records and frees blocks: never a crash, never a span that
+// never was.
+TEST(Inspect, RunningProcessUnderLoad) {
+  const TempDir dir;
+  const std::string path = dir / "live/a.journal";
+  Child owner([&](const Child::Say& say) {
+    testing::attach_journal(path);
+    testing::RingTap tap;
+    say();
+    for (std::int64_t i = 0;; ++i) {
+      const record::ScopeHandle outer = testing::open("outer");
+      testing::close(
+          testing::open("inner", {.index = i, .flags = record::kHasIndex, .attrs = R"("k":1)"}));
+      testing::close(outer);
+      if (i % 2000 == 0) {
+        model::Batch batch;
+        std::vector<std::uint32_t> finished;
+        tap.read(batch, &finished);
+        record::Lane& lane = record::Journal::instance().lane(0);
+        record::RingTail tail = {};
+
+        tail.position = lane.head.load();
+        tail.block = lane.block;
+        tail.thread_id = lane.thread_id;
+        lane.tail = lane.pending_tail = tail;
+        for (const std::uint32_t block : finished) record::Journal::instance().free_block(block);
+      }
+    }
+  });
+  ASSERT_TRUE(owner.heard());
+  std::size_t seen = 0;
+  const std::uint64_t until = base::monotonic_ns() + 2'000'000'000;
+  for (int i = 0; i < 200 && base::monotonic_ns() < until; ++i) {
+    journal::Report report;
+    ASSERT_TRUE(inspect_journal(path, report).ok());
+    EXPECT_TRUE(report.alive);
+    for (const journal::OpenScopeView& open : report.open)
+      EXPECT_TRUE(open.span.name == "outer" || open.span.name == "inner") << open.span.name;
+    seen += report.records.spans.size();
+  }
+  EXPECT_GT(seen, 0u);
+}
+
+TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
+  const TempDir dir;
+  JournalImage image;
+  image.header().version = 99;
+  image.write(dir / "a.journal");
+  journal::Report report;
+  const base::Status status = inspect_journal(dir / "a.journal", report);
+  EXPECT_EQ(status.error(), EPROTO);
+  EXPECT_NE(status.text().find("version 99"), std::string::npos) << status.text();
+  EXPECT_TRUE(status.text().ends_with("read it with the sonde that wrote it")) << status.text();
+}
+
+TEST(Inspect, WhatIsNoJournalIsRefused) {
+  const TempDir dir;
+  journal::Report report;
+  EXPECT_EQ(inspect_journal(dir / "none.journal", report).error(), ENOENT);
+  std::ofstream(dir / "empty.journal");
+  EXPECT_EQ(inspect_journal(dir / "empty.journal", report).error(), EPROTO);
+  std::ofstream(dir / "text.journal") << std::string(2'000'000, 'x');
+  EXPECT_EQ(inspect_journal(dir / "text.journal", report).error(), EPROTO);
+  std::filesystem::create_directory(dir / "folder.journal");
+  EXPECT_FALSE(inspect_journal(dir / "folder.journal", report).ok());
+}
+
+TEST(Inspect, ShortenedFileIsReadAsFarAsItGoes) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    for (int i = 0; i < 5000; ++i) testing::close(testing::open("many"));
+    testing::open("open");
+  });
+  std::filesystem::resize_file(path, record::kBlocksOffset + 4 * record::kBlockBytes + 100);
+  const journal::Report report = inspect(path);
+  EXPECT_GT(report.records.spans.size(), 0u);
+  EXPECT_LT(report.records.spans.size(), 5000u);
+  EXPECT_GT(report.damaged, 0u);
+  EXPECT_EQ(report.open.size(), 1u);
+  std::filesystem::resize_file(path, record::kBlocksOffset);
+  EXPECT_TRUE(inspect(path).open.empty());
+}
+
+TEST(Inspect, DamagedStackIsSurvived) {
+  const TempDir dir;
+  JournalImage image;
+  record::Lane& lane = image.lane(0);
+  lane.state.store(record::LaneState::kThread);
+  lane.depth.store(0xFFFFFFFF);
+  for (record::OpenScope& scope : lane.stack) {
+    scope.sequence = 5;
+    scope.text_offset = scope.name_length = scope.attrs_length = 0xFFFF;
+  }
+  image.header().session.sequence = 1;
+  image.header().session.name_length = image.header().session.attrs_length = 0xFFFF;
+  std::memset(image.header().host, 'h', sizeof image.header().host);
+  image.write(dir / "a.journal");
+  const journal::Report report = inspect(dir / "a.journal");
+  EXPECT_EQ(report.open.size(), 65u);
+  EXPECT_TRUE(report.open[0].session);
+}
+
+}  // namespace
+}  // namespace sonde::run

@@ -1,0 +1,225 @@
+// The contract of sinks: the spool and the journal come first, a batch is encoded at most once, and
+// a sink that fails, blocks or is slow hurts nothing but itself.
+#include "engine/session/sinks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/record/journal.h"
+#include "tests/engine/support/running_session.h"
+
+namespace sonde::session {
+namespace {
+
+using testing::engine;
+using testing::in_child;
+using testing::LogLines;
+using testing::read_spool;
+using testing::RunningSession;
+using testing::spool_to;
+using testing::stop;
+using testing::TempDir;
+
+void record(int count) {
+  for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
+}
+
+// Does what the test says.
+class TestSink : public Sink {
+ public:
+  std::function<void(const OutgoingBatch&)> on_accept = [](const OutgoingBatch&) {};
+  std::function<bool(std::uint64_t, bool)> on_flush = [](std::uint64_t, bool) { return true; };
+  Needs wanted;
+
+  std::string_view name() const noexcept override { return "test"; }
+  Needs needs() const noexcept override { return wanted; }
+  void accept(const OutgoingBatch& batch) override { on_accept(batch); }
+  bool flush(std::uint64_t deadline_ns, bool last) override { return on_flush(deadline_ns, last); }
+};
+
+Options with_sink(Options options, const std::shared_ptr<TestSink>& sink) {
+  options.more_sinks.push_back(sink);
+  return options;
+}
+
+// How far the ring of the calling thread is committed.
+std::uint64_t committed() {
+  std::uint64_t slots = 0;
+  record::Journal& journal = record::Journal::instance();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) slots += journal.lane(i).tail.position;
+  return slots;
+}
+
+TEST(Sinks, SpoolAndJournalAreDoneBeforeOthersSeeTheBatch) {
+  const TempDir dir;
+  in_child([&] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<std::size_t> in_spool{0};
+    std::atomic<std::uint64_t> done{0};
+    sink->on_accept = [&](const OutgoingBatch&) {
+      in_spool.store(read_spool(dir.path()).spans.size());
+      done.store(committed());
+    };
+    const RunningSession session(with_sink(spool_to(dir.path()), sink));
+    record(10);
+    engine().flush();
+    EXPECT_EQ(in_spool.load(), 10u);
+    EXPECT_GE(done.load(), 10u);
+    EXPECT_EQ(done.load(), committed());
+  });
+}
+
+TEST(Sinks, WithoutADurableOneTheRingsAreCommittedFirst) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<std::uint64_t> done{0};
+    sink->on_accept = [&](const OutgoingBatch&) {
+      done.store(committed());
+      throw std::runtime_error("no");
+    };
+    Options options;
+    options.handle_signals = false;
+    const RunningSession session(with_sink(options, sink));
+    record(10);
+    engine().flush();
+    EXPECT_GE(done.load(), 10u);
+    EXPECT_EQ(testing::trace().spans.size(), 11u);
+  });
+}
+
+// A sink that never returns: what it was given is safe, and recording goes on.
+TEST(Sinks, OneThatBlocksHoldsUpNeitherItsBatchNorRecording) {
+  const TempDir dir;
+  in_child([&] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<bool> blocked{false}, free{false};
+    sink->on_accept = [&](const OutgoingBatch&) {
+      blocked.store(true);
+      while (!free.load()) ::usleep(1000);
+    };
+    engine().start(with_sink(spool_to(dir.path()), sink));
+    record(10);
+    std::thread flusher([] { engine().flush(); });
+    while (!blocked.load()) ::usleep(1000);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 10u);
+    EXPECT_GE(committed(), 10u);
+    EXPECT_EQ(engine().counters().waiting_batches, 0u);
+    model::Batch trace;
+    engine().read_trace(trace);
+    EXPECT_EQ(trace.spans.size(), 11u) << "trace() has them too";
+    record(1000);
+    EXPECT_EQ(engine().counters().dropped_spans, 0u);
+    free.store(true);
+    flusher.join();
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 1011u);
+  });
+}
+
+TEST(Sinks, OneThatThrowsIsSaidOnceAndCountedAndTheNextHasItsTurn) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    const auto bad = std::make_shared<TestSink>(), good = std::make_shared<TestSink>();
+    bad->on_accept = [](const OutgoingBatch&) { throw std::runtime_error("out of order"); };
+    std::atomic<int> accepted{0};
+    good->on_accept = [&](const OutgoingBatch&) { accepted.fetch_add(1); };
+    engine().start(with_sink(with_sink(spool_to(dir.path()), bad), good));
+    for (int i = 0; i < 3; ++i) {
+      record(1);
+      engine().flush();
+    }
+    EXPECT_EQ(accepted.load(), 3);
+    EXPECT_EQ(LogLines::count("the test sink failed (out of order)"), 1u) << LogLines::all();
+    EXPECT_EQ(engine().counters().swallowed.count, 3u);
+    EXPECT_EQ(engine().counters().swallowed.by_place.at("test sink"), 3u);
+    stop();
+    EXPECT_EQ(engine().counters().swallowed.count, 4u) << "of the session that ended";
+    EXPECT_TRUE(testing::files_in(dir / "live").empty()) << "nothing is left in the journal";
+    engine().start(spool_to(dir.path()));
+    EXPECT_EQ(engine().counters().swallowed.count, 0u);
+    stop();
+  });
+}
+
+TEST(Sinks, FlushHasADeadlineWhereAThreadWaitsAndAtTheEnd) {
+  const TempDir dir;
+  in_child([&] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<std::uint64_t> longest{0};
+    std::atomic<int> last_ones{0};
+    sink->on_flush = [&](std::uint64_t deadline, bool last) {
+      const std::uint64_t now = base::monotonic_ns();
+      if (deadline > now) longest.store(std::max(longest.load(), deadline - now));
+      last_ones.fetch_add(last ? 1 : 0);
+      return false;  // a network that does not answer
+    };
+    engine().start(with_sink(spool_to(dir.path()), sink));
+    record(1);
+    engine().flush();
+    EXPECT_GT(longest.load(), 0u);
+    EXPECT_LE(longest.load(), 2'000'000'000u);
+    EXPECT_EQ(last_ones.load(), 0);
+    longest.store(0);
+    stop();
+    EXPECT_EQ(last_ones.load(), 1);
+    EXPECT_GT(longest.load(), 0u);
+    EXPECT_TRUE(testing::files_in(dir / "live").empty()) << "it does not keep the journal";
+  });
+}
+
+TEST(Sinks, ABatchIsEncodedOnceForAll) {
+  const TempDir dir;
+  in_child([&] {
+    const auto first = std::make_shared<TestSink>(), second = std::make_shared<TestSink>();
+    std::atomic<const char*> seen{nullptr};
+    std::atomic<bool> same{false};
+    first->on_accept = [&](const OutgoingBatch& batch) { seen.store(batch.json().data()); };
+    second->on_accept = [&](const OutgoingBatch& batch) {
+      // Encoded again, it would say what the records say by now.
+      const_cast<OutgoingBatch&>(batch).records.spans.clear();
+      same.store(batch.json().data() == seen.load() &&
+                 batch.json().find("\"x\"") != std::string_view::npos);
+    };
+    const RunningSession session(with_sink(with_sink(spool_to(dir.path()), first), second));
+    record(1);
+    engine().flush();
+    EXPECT_TRUE(same.load());
+  });
+}
+
+TEST(Sinks, ContextIsThereForThoseThatNeedIt) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    sink->wanted.context = true;
+    std::atomic<std::size_t> marks{0}, open{0};
+    sink->on_accept = [&](const OutgoingBatch& batch) {
+      marks.store(batch.earlier_marks.marks.size());
+      open.store(batch.open_scopes.spans.size());
+    };
+    Options options;
+    options.handle_signals = false;
+    const RunningSession session(with_sink(options, sink));
+    const record::ScopeHandle scope = testing::open("long");
+    testing::mark("loss", 1);
+    engine().flush();
+    EXPECT_EQ(open.load(), 2u) << "the session and the scope";
+    testing::close(scope);
+    engine().flush();
+    EXPECT_EQ(marks.load(), 1u) << "it came with an earlier batch";
+    EXPECT_EQ(open.load(), 1u);
+  });
+}
+
+}  // namespace
+}  // namespace sonde::session

@@ -1,0 +1,89 @@
+"""The functions of the extension are in groups; what only tests call is not in it at all."""
+
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+import sonde
+from child_process import run_python
+from sonde import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUPS = sorted(path.stem for path in Path(sonde.__file__).parent.glob("_core/[a-z]*.pyi"))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_can_be_imported_by_its_name(group):
+    module = importlib.import_module(f"sonde._core.{group}")
+    assert module is getattr(_core, group)
+    assert module.__name__ == f"sonde._core.{group}"
+    assert module.__doc__
+
+
+def test_the_packages_do_not_need_what_only_tests_have():
+    files = [f for name in ("sonde", "cirron") for f in (ROOT / "python" / name).rglob("*.py")]
+    assert files
+    assert not [file for file in files if "_testing" in file.read_text()]
+
+
+def test_the_wheel_has_the_extension_alone():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    assert settings["build"]["targets"] == ["_core"]
+    assert settings["install"]["components"] == ["python"]
+
+
+def test_torch_is_attached_only_where_the_program_has_it():
+    run_python(
+        """
+        import sys
+        from sonde import _core
+
+        for _ in range(2):
+            try:
+                _core.torch.attach()
+            except RuntimeError as error:
+                assert "not imported torch" in str(error), error
+            else:
+                raise AssertionError("attached to nothing")
+        _core.torch.detach()
+        assert _core.snapshots.living_modules() == []
+        assert "torch" not in sys.modules
+        """
+    )
+
+
+def test_torch_is_found_when_it_comes_after_a_first_question():
+    pytest.importorskip("torch")
+    run_python(
+        """
+        from sonde import _core, _testing
+
+        assert _core.snapshots.living_modules() == []
+        assert _testing.read_tensor(1)["readable"] == "unknown"
+        import torch
+
+        model = torch.nn.Linear(2, 3)
+        assert [type(each) for each in _core.snapshots.living_modules()] == [torch.nn.Linear]
+        assert _testing.read_tensor(model.weight)["readable"] == "yes"
+        """
+    )
+
+
+def test_a_module_that_half_looks_like_torch_is_not_torch():
+    run_python(
+        """
+        import sys, types
+        from sonde import _core, _testing
+
+        sys.modules["torch"] = types.ModuleType("torch")
+        assert _core.snapshots.living_modules() == []
+        assert _testing.read_tensor(memoryview(b"abc"))["readable"] == "yes"
+        try:
+            _core.torch.attach()
+        except AttributeError as error:
+            assert "is_grad_enabled" in str(error), error
+        else:
+            raise AssertionError("attached to an empty module")
+        """
+    )
