@@ -2,13 +2,20 @@
 
 find_package(Threads REQUIRED)
 
-# Debian ships fmt and simdjson without archives. fmt can be used from its headers alone.
+# Debian ships fmt and simdjson without archives. fmt's code can be compiled from its headers: once, where fmt.cpp knows
+# the version, otherwise in every file that uses it.
 find_package(fmt REQUIRED)
-add_library(sonde_ext_fmt INTERFACE)
-target_link_libraries(sonde_ext_fmt INTERFACE fmt::fmt-header-only)
+if(fmt_VERSION VERSION_LESS 11)
+  add_library(sonde_ext_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt.cpp)
+  target_include_directories(sonde_ext_fmt SYSTEM PUBLIC
+                             $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+else()
+  add_library(sonde_ext_fmt INTERFACE)
+  target_link_libraries(sonde_ext_fmt INTERFACE fmt::fmt-header-only)
+endif()
 
-# simdjson can not: take an archive where somebody has one, else the shared library, which the wheel then
-# carries along (python/native/CMakeLists.txt), since the machine that installs the wheel may not have it.
+# simdjson's cannot. Where the machine has an archive it is linked. Elsewhere it is the shared library, which the
+# wheel carries along (python/native/CMakeLists.txt), because the machine that installs the wheel may lack it.
 find_package(simdjson REQUIRED)
 find_library(SONDE_SIMDJSON_ARCHIVE libsimdjson.a)
 add_library(sonde_ext_simdjson INTERFACE)
