@@ -5,11 +5,21 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-VENV := .venv/bin
-STAMPS := build/stamps
+# Another interpreter has an environment and a build tree of its own: make test PYTHON=python3.12
+ifeq ($(PYTHON),python3)
+FLAVOUR :=
+else
+FLAVOUR := -$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
+VENV_DIR := .venv$(FLAVOUR)
+VENV := $(VENV_DIR)/bin
+DEV := build/dev$(FLAVOUR)
+STAMPS := build/stamps$(FLAVOUR)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 FUZZ_MINUTES ?= 60
+# What `make compilers` builds with, as far as they are installed.
+COMPILERS ?= g++ g++-13 clang++
 # What `make bench` compares with; fixed, so that two tables can be compared.
 PEER ?= cirron-sdk==0.3.0
 
@@ -24,28 +34,62 @@ help: ## Show this list
 
 # --- set-up and build ---------------------------------------------------------------------------
 
+# $(call setup,GROUPS): what these need, as far as it is missing (tools/setup.sh)
+setup = PYTHON=$(PYTHON) VENV=$(VENV_DIR) STAMPS=$(STAMPS) tools/setup.sh $(1)
+
 .PHONY: setup
-setup: build ## Packages, .venv, build, editable install: all that is missing
+setup: ## Packages, .venv, build, editable install: all that any target here needs
+	@$(call setup,build demo test partners bench lint clang)
+	@$(MAKE) --silent --no-print-directory build
 
-.PHONY: environment
-environment:
-	@PYTHON=$(PYTHON) tools/setup.sh
+.PHONY: for-bench for-lint for-clang
+for-bench:
+	@$(call setup,build test partners bench)
+for-lint:
+	@$(call setup,build test partners lint)
+for-clang:
+	@$(call setup,build test clang)
 
+# Setting up may start .venv over, which make would not notice any more: hence another make.
 .PHONY: build
-build: environment $(STAMPS)/editable ## Build engine, extension and command, installed editable into .venv
+build: ## Build engine, extension and command, installed editable into .venv
+	@$(call setup,build)
+	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable
 
-# One build tree, build/dev, for the editable install and the engine's tests. pip costs 2 s on top of ninja.
-$(STAMPS)/editable: $(native_sources) $(STAMPS)/venv
-	@echo "building the engine and sonde._core (build/dev)"
-	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
-	@touch $@
+# The same with what tests need besides.
+.PHONY: build-tests
+build-tests:
+	@$(call setup,build test partners)
+	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable-tests
 
-# Made by tools/setup.sh, which knows better than make whether they are current.
-$(STAMPS)/venv $(STAMPS)/packages: | environment
+# One build tree for the editable install and the engine's tests. $(1): further options of CMake, $(2): targets,
+# $(3): what is installed. The first command shows how far it is; pip then finds everything built.
+define editable
+	@echo "building the engine and sonde._core ($(DEV))"
+	@cmake -S . -B $(DEV) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSONDE_PYTHON=ON -DSONDE_WERROR=ON $(1) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
+	@cmake --build $(DEV) -j $(JOBS) --target $(2) | $(every_tenth)
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  -C build-dir=$(DEV) -C cmake.build-type=RelWithDebInfo -C cmake.define.SONDE_WERROR=ON \
+	  -C "build.targets=$(subst $(space),;,$(2))" -C "install.components=$(subst $(space),;,$(3))" -e .
+	@mkdir -p $(STAMPS) && touch $@
+endef
+space := $(subst ,, )
+# Of ninja's lines every tenth, and whatever is not one of them.
+every_tenth = awk '!/^\[[0-9]+\/[0-9]+\]/ || ++seen % 10 == 1 {print; fflush()}'
+
+$(STAMPS)/editable-tests: $(native_sources)
+	$(call editable,-DSONDE_TESTS=ON,_core _testing,python testing)
+	@touch $(STAMPS)/editable
+
+$(STAMPS)/editable: $(native_sources)
+	$(call editable,,_core,python)
 
 .PHONY: demo
 # In a folder of its own: a run leaves its trace in ./.cirron, and that is where the command looks for one.
-demo: build ## Train a small model with the profiler on, then show where its time went
+demo: ## Train a small model with the profiler on, then show where its time went
+	@$(call setup,build demo)
+	@$(MAKE) --silent --no-print-directory build
 	@rm -rf build/demo && mkdir -p build/demo
 	cd build/demo && $(CURDIR)/$(VENV)/python $(CURDIR)/examples/quickstart.py
 	cd build/demo && $(CURDIR)/$(VENV)/sonde trace --summary
@@ -53,22 +97,38 @@ demo: build ## Train a small model with the profiler on, then show where its tim
 # --- tests --------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-engine test-python ## All tests: engine (ctest), then Python (pytest)
+test: test-engine test-python ## All tests: engine (ctest), then Python (pytest); PYTHON=python3.12 for another interpreter
 
-# Needs no Python: engine work goes on while the glue is in pieces.
+# The extension is built first, in the same tree, so that nothing is compiled twice.
 .PHONY: test-engine
-test-engine: environment ## The engine's unit tests
-	@[[ -f build/dev/CMakeCache.txt ]] || cmake -S . -B build/dev -G Ninja -DSONDE_TESTS=ON >/dev/null
-	@cmake --build build/dev --target engine_tests
-	@ctest --test-dir build/dev --output-on-failure --no-tests=error -j $(JOBS)
+test-engine: build-tests ## The engine's unit tests, and whether every header compiles alone
+	@cmake --build $(DEV) -j $(JOBS) --target engine_tests check_headers check_native_headers | $(every_tenth)
+	@ctest --test-dir $(DEV) --output-on-failure --no-tests=error -j $(JOBS) | $(every_hundredth)
 
+# Of ctest's lines on tests that passed every hundredth, and all others.
+every_hundredth = awk '!/^ +Start |Passed +[0-9.]+ sec$$/ || (/Passed/ && ++seen % 100 == 0) {print; fflush()}'
+
+# Tests of one file stay in one process: they share what takes long to make.
 .PHONY: test-python
-test-python: build ## The Python tests
-	@$(VENV)/python -m pytest
+test-python: build-tests ## The Python tests
+	@$(VENV)/python -m pytest -n $(JOBS) --dist loadfile
 
 .PHONY: killtest
-killtest: build ## The long test: kill runs at random moments, again and again, and check what survives
+killtest: build-tests ## The long test: kill runs at random moments, again and again, and check what survives
 	@$(VENV)/python -m pytest tests/nightly
+
+.PHONY: nightly
+nightly: killtest sanitize fuzz fuzz-loops compilers lint ## What takes hours, or finds what other changes broke
+
+.PHONY: compilers
+compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed
+	@for compiler in $(COMPILERS); do \
+	  command -v $$compiler >/dev/null || { echo "$$compiler is not installed: left out"; continue; }; \
+	  echo "$$compiler: $$($$compiler --version | head -n 1)"; \
+	  cmake -S . -B build/compilers/$$compiler -G Ninja -DCMAKE_CXX_COMPILER=$$compiler -DSONDE_WERROR=ON -DSONDE_TESTS=ON \
+	    -DSONDE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null; \
+	  cmake --build build/compilers/$$compiler -j $(JOBS) --target all check_headers check_native_headers | $(every_tenth); \
+	done
 
 # Debug builds, so that assertions count as well. $(1): build folder, $(2): sanitizers.
 define sanitized
@@ -81,15 +141,15 @@ endef
 sanitize: sanitize-asan sanitize-tsan ## The engine's tests under address, undefined and thread sanitizers
 
 .PHONY: sanitize-asan sanitize-tsan
-sanitize-asan: environment
+sanitize-asan: build-tests
 	$(call sanitized,build/asan,address$(comma)undefined)
 sanitize-tsan: export TSAN_OPTIONS := halt_on_error=1 second_deadlock_stack=1
-sanitize-tsan: environment
+sanitize-tsan: build-tests
 	$(call sanitized,build/tsan,thread)
 comma := ,
 
 .PHONY: fuzz
-fuzz: environment ## Run each fuzz target for FUZZ_SECONDS (20)
+fuzz: for-clang ## Run each fuzz target for FUZZ_SECONDS (20)
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Debug -DSONDE_FUZZ=ON >/dev/null
 	@cmake --build build/fuzz --target fuzz_targets
 	@shopt -s nullglob; for target in build/fuzz/tests/fuzz/*_fuzz; do \
@@ -102,7 +162,7 @@ fuzz: environment ## Run each fuzz target for FUZZ_SECONDS (20)
 	done
 
 .PHONY: fuzz-loops
-fuzz-loops: build ## Random training programs for FUZZ_MINUTES (60), each held against its own count of epochs and steps
+fuzz-loops: build-tests ## Random training programs for FUZZ_MINUTES (60), each held against its own count of epochs and steps
 	@$(VENV)/python tests/python/loop_fuzz.py --minutes $(FUZZ_MINUTES)
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -114,7 +174,7 @@ bench: bench-setup ## Measure against baselines and check bench/budgets.json
 # Two environments: ours as users get it (the wheel, and beside it what only benches call), and the reference SDK. Both see the packages of .venv (torch,
 # numpy) through a .pth file, behind their own, so that nothing large is installed three times.
 .PHONY: bench-setup
-bench-setup: environment $(STAMPS)/bench-venv $(STAMPS)/peer-venv
+bench-setup: for-bench $(STAMPS)/bench-venv $(STAMPS)/peer-venv
 	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON -DSONDE_PYTHON=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
 	@cmake --build build/bench
@@ -133,30 +193,30 @@ endef
 $(STAMPS)/bench-venv: $(STAMPS)/wheel
 	$(call bench_venv,build/bench-venv,dist/sonde-*.whl)
 
-$(STAMPS)/peer-venv: $(STAMPS)/venv
+$(STAMPS)/peer-venv: tools/requirements.txt
 	$(call bench_venv,build/peer-venv,$(PEER))
 
 # --- the rest -----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: build ## Formatting and static checks, both languages
+lint: for-lint build-tests ## Formatting and static checks, both languages
 	@$(VENV)/ruff check
 	@$(VENV)/ruff format --check
 	@$(VENV)/mypy
-	@clang-format --dry-run -Werror $(cpp_files)
-	@found=$$(run-clang-tidy -quiet -p build/dev -j $(JOBS) '^$(CURDIR)/engine/.*\.cpp$$' 2>/dev/null) || \
-	  { grep -v '^clang-tidy' <<<"$$found"; exit 1; }
+	@$(VENV)/clang-format --dry-run -Werror $(cpp_files)
+	@git ls-files -co --exclude-standard 'engine/*.cpp' 'engine/*.h' | grep -v -e '-inl\.h$$' | \
+	  xargs -P $(JOBS) -n 4 $(VENV)/clang-tidy --quiet -p $(DEV) 2>/dev/null
 
 .PHONY: format
-format: environment ## Rewrite sources in the project's format
+format: for-lint ## Rewrite sources in the project's format
 	@$(VENV)/ruff check --fix --quiet
 	@$(VENV)/ruff format --quiet
-	@clang-format -i $(cpp_files)
+	@$(VENV)/clang-format -i $(cpp_files)
 
 .PHONY: wheel
-wheel: environment $(STAMPS)/wheel ## Build the wheel into dist/
+wheel: build $(STAMPS)/wheel ## Build the wheel into dist/
 
-$(STAMPS)/wheel: $(native_sources) $(python_sources) $(STAMPS)/venv
+$(STAMPS)/wheel: $(native_sources) $(python_sources)
 	@rm -f dist/sonde-*.whl
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w dist .
 	@ls dist/sonde-*.whl

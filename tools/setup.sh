@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
-# Brings a Debian machine to where the Makefile's other targets can run: packages, then .venv.
-# Each part is skipped when its list has not changed since it last succeeded, so calling this is free.
+# Brings a Debian machine to where the Makefile's targets can run: Debian packages, then Python packages in a virtual
+# environment.
 #
-#   tools/setup.sh [packages|venv]     default: both
+#   tools/setup.sh GROUP...     build, demo, test, partners, bench, lint, clang: the sections of tools/apt-packages.txt
+#                               and tools/requirements.txt
 #
-# PYTHON picks the interpreter of .venv (default: python3).
+# A group is skipped when its list has not changed since it was last installed, so calling this costs nothing.
+#
+#   PYTHON   the interpreter of the environment (default: python3)
+#   VENV     the environment's folder (default: .venv)
+#   STAMPS   where to remember what is installed (default: build/stamps)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PYTHON=${PYTHON:-python3}
-STAMPS=build/stamps
+VENV=${VENV:-.venv}
+STAMPS=${STAMPS:-build/stamps}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-list() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+# section FILE GROUP: the lines of a group, without comments
+section() { awk -v group="[$2]" '/^\[/ {on = ($0 == group); next} on' "$1" | sed -e 's/#.*//' -e '/^[[:space:]]*$/d'; }
 
 # is_done NAME KEY: did NAME last succeed with this KEY?
 is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
@@ -35,55 +42,81 @@ python_packages() {
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || echo python3-dev
 }
 
+# missing_packages GROUP
 missing_packages() {
-  local package
-  for package in $(list tools/apt-packages.txt) $(python_packages); do
+  local package wanted
+  wanted=$(section tools/apt-packages.txt "$1")
+  [[ $1 != build ]] || wanted+=" $(python_packages)"
+  for package in $wanted; do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
   done
 }
 
-setup_packages() {
-  local key missing
-  key="$(sha256sum <tools/apt-packages.txt) $(command -v "$PYTHON")"
-  is_done packages "$key" && return
+install_packages() {
+  local group=$1 key missing
+  key="$(section tools/apt-packages.txt "$group" | sha256sum) $(command -v "$PYTHON")"
+  is_done "apt-$group" "$key" && return
   command -v dpkg-query >/dev/null ||
-    die "this is no Debian; install the counterparts of tools/apt-packages.txt, then: mkdir -p $STAMPS && printf '%s' '$key' >$STAMPS/packages"
-  missing=$(missing_packages | xargs)
+    die "this is no Debian; install the counterparts of [$group] in tools/apt-packages.txt, then: mkdir -p $STAMPS && printf '%s' '$key' >$STAMPS/apt-$group"
+  missing=$(missing_packages "$group" | xargs)
   if [[ -n $missing ]]; then
     if ((EUID != 0)); then
       say "these packages are missing. Run this, then try again:" >&2
       printf '\n  sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n\n' "$missing" >&2
       exit 1
     fi
-    say "installing $missing"
+    say "Debian packages: $missing"
     export DEBIAN_FRONTEND=noninteractive
-    # A list that can not be refreshed may still do; the installation below decides.
+    # A list that cannot be refreshed may still do; the installation below decides.
     apt-get update -qq || say "apt-get update failed, trying with the lists at hand"
     # shellcheck disable=SC2086  # a list of words
     apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
   fi
-  mark_done packages "$key"
+  mark_done "apt-$group" "$key"
 }
 
-setup_venv() {
-  local key version
+make_venv() {
+  local version
   version=$(version_of "$PYTHON")
-  key="$(sha256sum <tools/requirements-dev.txt) $version"
-  if [[ -x .venv/bin/python ]] && is_done venv "$key"; then return; fi
   # Half-made, or of another Python: start over.
-  if [[ $(version_of .venv/bin/python) != "$version" ]] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-    say "creating .venv with $("$PYTHON" -V)"
-    "$PYTHON" -m venv --clear .venv
+  if [[ $(version_of "$VENV/bin/python") != "$version" ]] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+    say "$VENV with $("$PYTHON" -V)"
+    rm -f "$STAMPS"/pip-* "$STAMPS"/editable*
+    "$PYTHON" -m venv --clear "$VENV"
   fi
-  say "installing tools/requirements-dev.txt into .venv (the first time takes minutes)"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-dev.txt
-  mark_done venv "$key"
+}
+
+pip_install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+
+# One after the other, where all together could not be installed.
+install_one_by_one() {
+  local requirement left_out=()
+  while read -r requirement; do
+    pip_install "$requirement" || left_out+=("$requirement")
+  done
+  say "these do not install with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]:-none}"
+}
+
+install_requirements() {
+  local group=$1 wanted key
+  wanted=$(section tools/requirements.txt "$group")
+  [[ -n $wanted ]] || return 0
+  key="$(sha256sum <<<"$wanted") $(version_of "$PYTHON")"
+  is_done "pip-$group" "$key" && return
+  say "into $VENV: $(xargs <<<"$wanted")"
+  # shellcheck disable=SC2086  # a list of words
+  if ! pip_install $wanted; then
+    [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; what it said stands above"
+    install_one_by_one <<<"$wanted"
+  fi
+  mark_done "pip-$group" "$key"
 }
 
 check_python
-case ${1:-all} in
-  packages) setup_packages ;;
-  venv) setup_venv ;;
-  all) setup_packages; setup_venv ;;
-  *) die "unknown part '$1'; choose packages or venv" ;;
-esac
+(($# > 0)) || die "name what to set up for: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
+for group; do
+  grep -qx "\[$group\]" tools/apt-packages.txt tools/requirements.txt || die "there is no group '$group'"
+  install_packages "$group"
+  make_venv
+  install_requirements "$group"
+done

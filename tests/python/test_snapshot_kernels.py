@@ -11,7 +11,7 @@ from sonde.snapshots.cuda import nvrtc_paths
 @pytest.fixture
 def nvrtc():
     paths = nvrtc_paths("13.0")
-    assert paths, "nvidia-cuda-nvrtc is in tools/requirements-dev.txt"
+    assert paths, "nvidia-cuda-nvrtc is in tools/requirements.txt"
     _core.device.want_kernels(paths)
     yield paths
     _core.device.want_kernels(None)
