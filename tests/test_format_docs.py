@@ -1,4 +1,4 @@
-"""The documents are true: the formats, their examples, and the warnings that the guide lists."""
+"""The documents are true: formats, examples, warnings, the table of folders, names of files."""
 
 import json
 import os
@@ -10,12 +10,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from test_dependencies import MAY_USE
 
 ROOT = Path(__file__).resolve().parent.parent
 SPOOL = (ROOT / "docs/formats/spool.md").read_text()
 SNAPSHOTS = (ROOT / "docs/formats/snapshots.md").read_text()
 JOURNAL = (ROOT / "docs/formats/journal.md").read_text()
 GUIDE = (ROOT / "docs/guide.md").read_text()
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+FOLLOW = (ROOT / "docs/follow-a-span.md").read_text()
 
 
 def section(document: str, heading: str) -> str:
@@ -286,3 +289,54 @@ def test_every_warning_in_the_guide_is_one_that_the_program_has() -> None:
     assert len(quoted) > 15
     fragments = [part.strip() for text in quoted for part in text.split("...") if part.strip()]
     assert [fragment for fragment in fragments if fragment not in spoken] == []
+
+
+# -- ARCHITECTURE.md and follow-a-span.md --------------------------------------------------------
+
+
+def folders_that_exist() -> set[str]:
+    return {name for name in MAY_USE if (ROOT / "engine" / name).is_dir()}
+
+
+def table_of_folders() -> dict[str, set[str]]:
+    """Folder of engine/ -> what the table in ARCHITECTURE.md says it may use."""
+    found = {}
+    for folder, _, uses in rows(section(ARCHITECTURE, "## Folders")):
+        name = folder.strip("`").removeprefix("engine/")
+        if folder.startswith("`engine/"):
+            without_remarks = re.sub(r"\([^)]*\)", "", uses)
+            found[name] = {used.strip() for used in without_remarks.split(",") if used.strip()}
+    return found
+
+
+def test_the_table_of_folders_is_the_one_that_is_enforced() -> None:
+    existing = folders_that_exist()
+    enforced = {name: MAY_USE[name] & existing for name in existing}
+    assert table_of_folders() == enforced
+
+
+@pytest.mark.parametrize("document", [ARCHITECTURE, FOLLOW], ids=["architecture", "follow-a-span"])
+def test_every_path_in_the_document_exists(document: str) -> None:
+    tops = "engine|python|tests|bench|docs"
+    named = set(re.findall(rf"`((?:{tops})/[\w./-]+)`", document))
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_every_function_on_the_way_of_a_span_exists() -> None:
+    missing = []
+    lines = re.findall(r"^- `([\w./-]+)`: (`.*`)$", FOLLOW, re.MULTILINE)
+    assert len(lines) > 20
+    for path, names in lines:
+        text = (ROOT / path).read_text()
+        for name in re.findall(r"`([\w:]+)`", names):
+            if not re.search(rf"\b{re.escape(name)}\b", text):
+                missing.append(f"{path}: {name}")
+    assert missing == []
+
+
+def test_every_type_on_the_way_of_a_span_exists() -> None:
+    pairs = re.findall(r"`(\w+)`\s+in\s+`([\w./-]+\.h)`", FOLLOW)
+    assert len(pairs) > 4
+    for name, path in pairs:
+        assert re.search(rf"\bstruct {name}\b", (ROOT / path).read_text()), f"{path}: {name}"
