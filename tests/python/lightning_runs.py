@@ -58,7 +58,7 @@ def make_loader(batches=2, **options):
 
 
 class Stream(IterableDataset):
-    """Nobody knows how long: Lightning looks one batch ahead."""
+    """A dataset without a length: Lightning fetches one batch ahead."""
 
     def __init__(self, batches):
         self.batches = batches

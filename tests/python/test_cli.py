@@ -70,7 +70,7 @@ def test_version():
 
 
 @pytest.mark.parametrize("args", [["bogus"], ["trace", "--bogus"], ["trace", ".", "--last", "x"]])
-def test_a_wrong_call_is_said_on_standard_error(args):
+def test_a_wrong_call_is_reported_on_standard_error(args):
     done = sonde(*args, status=2)
     assert done.stdout == ""
     assert "--help" in done.stderr
@@ -82,7 +82,7 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_output_that_cannot_be_written_is_said(tmp_path):
+def test_output_that_cannot_be_written_is_reported(tmp_path):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
             [sonde_path(), "trace", REFERENCE], stdout=full, stderr=subprocess.PIPE, text=True
@@ -387,7 +387,7 @@ def test_autopsy_of_a_killed_process(tmp_path):
     assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
 
 
-# Ends properly, but what it recorded cannot be written.
+# Ends normally, but what it recorded cannot be written.
 WITHOUT_SPOOL = """
     import shutil, sys
     from pathlib import Path

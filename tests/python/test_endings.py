@@ -1,4 +1,4 @@
-"""How a run ended, and the exceptions in it: told apart by whoever reads the trace afterwards."""
+"""How a run ended, and the exceptions in it, as the trace tells afterwards."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def program(then, before=""):
 
 
 def run(tmp_path, then, before=""):
-    """How it went, and the spool."""
+    """The finished process and its spool."""
     done = run_python(program(then, before), tmp_path / "out", check=False)
     return done, Spool(tmp_path / "out/spool")
 
@@ -74,7 +74,7 @@ ENDS = {
         "ended by RuntimeError: boom",
         None,
     ),
-    # The interpreter ends itself by the signal then, without an exit status.
+    # The interpreter then ends itself by the signal, without an exit status.
     "Ctrl-C": (
         "os.kill(os.getpid(), signal.SIGINT); time.sleep(20)",
         -signal.SIGINT,
@@ -145,7 +145,7 @@ def test_a_killed_process_has_no_end(tmp_path):
 
 
 def test_an_exit_that_skips_the_exit_status_leaves_it_unknown(tmp_path):
-    """A handler from before profile() runs after ours: everything is written by then."""
+    """A handler registered before profile() runs after ours, when everything is written."""
     done, spool = run(tmp_path, "pass", before="import atexit; atexit.register(os._exit, 4)")
     assert done.returncode == 4, done.stderr
     assert ending(spool.one("cirron.session")) == {"ended_by": "exit"}
@@ -154,7 +154,7 @@ def test_an_exit_that_skips_the_exit_status_leaves_it_unknown(tmp_path):
 
 
 def test_the_status_is_added_to_the_session_alone(tmp_path):
-    """Its file is replaced: everything else in it stays as it was."""
+    """Its file is replaced, and everything else in it stays the same."""
     then = """
         for number in range(100):
             with ci.scope("ended_by", ended_by="exit"):
@@ -171,7 +171,7 @@ def test_the_status_is_added_to_the_session_alone(tmp_path):
 
 
 def test_a_child_made_by_fork_does_not_speak_for_its_parent(tmp_path):
-    """It inherits the duty to write down an exit status, and must not."""
+    """It inherits the handler that writes the exit status, which must do nothing in it."""
     before = """
 import atexit, ctypes
 def fork():
@@ -231,7 +231,7 @@ def test_children_of_multiprocessing(tmp_path, method):
     }
 
 
-# -- exceptions that nobody catches --
+# -- uncaught exceptions --
 
 
 def test_an_uncaught_exception_is_on_the_spans_that_are_still_open(tmp_path):
@@ -341,7 +341,7 @@ def test_shutdown_on_the_way_of_an_exception(tmp_path):
     }
 
 
-# -- politeness --
+# -- beside other hooks --
 
 
 def test_the_hook_of_the_program_is_called_and_comes_back(tmp_path):
@@ -546,7 +546,7 @@ def test_the_exception_itself_is_not_touched(memory):
 
 
 def test_the_name_table_is_not_filled_by_messages(memory):
-    """Trainers that raise again and again, each time with another text."""
+    """A trainer may raise again and again, each time with another text."""
     from sonde import _core
 
     for number in range(3000):

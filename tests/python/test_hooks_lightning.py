@@ -35,7 +35,7 @@ PACKAGES = ["lightning.pytorch", "pytorch_lightning"]
 
 @pytest.fixture(params=PACKAGES)
 def pl(request, fresh_process):
-    """The package, with a session; what it has to say to people is not of interest here."""
+    """The package, with a session. Its messages for users are silenced."""
     package = pytest.importorskip(request.param)
     for name in ("lightning", "pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -53,7 +53,7 @@ def profile(frameworks=("lightning", "torch")):
 
 
 def assert_nothing_is_left(before):
-    """Nothing is open, and a loop of one's own is torch's again."""
+    """Nothing is open, and the torch hook records the program's own loops again."""
     plain_loop()
     with ci.scope("after"):
         pass
@@ -320,11 +320,11 @@ def test_resumed_in_the_middle_of_an_epoch(pl, workdir):
     ci.shutdown()
     profile()
     make_trainer(pl).fit(module, make_loader(3), ckpt_path=workdir / "middle.ckpt")
-    # Lightning does not tell the start of that epoch again; it shows with the first batch.
+    # Lightning does not announce that epoch again; it opens with the first batch.
     assert sketch() == f"data_load epoch[0](step[1]({TRAIN}) step[2]{STEP})"
 
 
-# -- in company --
+# -- with other loops and tools --
 
 
 def test_scopes_of_the_user_inside_a_step(pl):
@@ -383,7 +383,7 @@ def test_fit_inside_a_fit(pl):
 
     module = make_module(pl, on_train_epoch_start=on_train_epoch_start)
     make_trainer(pl).fit(module, make_loader(1))
-    # The inner one finds an epoch open: it is somebody else's.
+    # The inner Trainer finds an epoch of the outer one open.
     assert sketch() == f"epoch[0]({steps(0)} {steps(0)})"
     assert_nothing_is_left(sketch())
 
@@ -438,7 +438,7 @@ def test_exception_leaves_nothing_open(pl, where, left):
     with pytest.raises(WantedError):
         trainer.fit(module, make_loader(1), make_loader(1))
     assert sketch() == left
-    module.train()  # torch's hook takes a model that is left in evaluation mode for a sign
+    module.train()  # the torch hook takes evaluation mode as a hint
     assert_nothing_is_left(left)
 
 
@@ -462,7 +462,7 @@ def test_keyboard_interrupt(pl):
         with pytest.raises((SystemExit, KeyboardInterrupt)):
             make_trainer(pl).fit(make_module(pl, training_step=training_step), make_loader(1))
     finally:
-        signal.signal(signal.SIGINT, handler)  # Lightning has it ignored
+        signal.signal(signal.SIGINT, handler)  # Lightning sets it to be ignored
     assert_nothing_is_left("epoch[0](step[0](data_load))")
 
 
@@ -588,7 +588,7 @@ def test_values_on_a_device_are_read_when_lightning_reads_them(pl, monkeypatch, 
         return found
 
     loggers = import_module(f"{pl.__name__}.loggers")
-    assert steps_with_a_loss(log_every_n_steps=1) == [0, 0, 0, 0]  # nobody reads
+    assert steps_with_a_loss(log_every_n_steps=1) == [0, 0, 0, 0]  # the loss is not read
     logger = loggers.CSVLogger(workdir)
     assert steps_with_a_loss(logger=logger, log_every_n_steps=2) == [0, 1, 0, 1]
     assert steps_with_a_loss(prog_bar=True) == [1, 1, 1, 1]

@@ -113,7 +113,7 @@ def test_subclass_with_its_own_loss_and_step(memory, tmp_path):
 
 
 def test_subclass_with_its_own_train_and_evaluate(memory, tmp_path):
-    """One train and one validation each, around all that the subclass does."""
+    """One train and one validation each, around everything that the subclass does."""
 
     class Own(Trainer):
         def train(self, *args, **kwargs):
@@ -122,7 +122,7 @@ def test_subclass_with_its_own_train_and_evaluate(memory, tmp_path):
             return super().train(*args, **kwargs)
 
         def evaluate(self, eval_dataset=None, **kwargs):
-            # As in the examples for question answering: nothing of the base class.
+            # As in the examples for question answering: does not call the base class.
             output = self.evaluation_loop(self.get_eval_dataloader(), description="Evaluation")
             self.log({"eval_own": 1.0})
             return output.metrics
@@ -291,7 +291,7 @@ def test_values_lie_where_they_belong(memory, tmp_path):
     steps = [marks(step) for step in spans("step")]
     assert [step["loss"] for step in steps] == [entry["loss"] for entry in logged]
     assert [step["grad_norm"] for step in steps] == [entry["grad_norm"] for entry in logged]
-    # That of the step itself, not of the next one.
+    # The value of the step itself, not of the next one.
     assert [step["learning_rate"] for step in steps] == pytest.approx([0.4, 0.3, 0.2, 0.1])
     assert [marks(check)["eval_loss"] for check in spans("validation")] == [
         entry["eval_loss"] for entry in evaluated
@@ -329,7 +329,7 @@ def test_evaluation_before_the_first_epoch_is_none_of_its_values(memory, tmp_pat
 
 def test_values_that_cannot_be_marks_are_left_out(memory, tmp_path, caplog):
     class Far:
-        """As a tensor on a GPU: to read it would make the training wait."""
+        """Stands for a tensor on a GPU: reading it would make the training wait."""
 
         device = torch.device("cuda")
 
@@ -339,7 +339,7 @@ def test_values_that_cannot_be_marks_are_left_out(memory, tmp_path, caplog):
     class Logging(Trainer):
         def training_step(self, *args, **kwargs):
             values = {"text": "a", "number": torch.tensor(2.0), "list": [1], "far": Far()}
-            # Not through log(), which keeps them for a file.
+            # Not through log(), which would keep them for a file.
             self.callback_handler.on_log(self.args, self.state, self.control, values)
             return super().training_step(*args, **kwargs)
 
@@ -461,7 +461,7 @@ def test_a_hook_that_fails_says_so_once_and_steps_aside(memory, tmp_path, caplog
     assert "!" not in tree()
 
 
-# -- coming and going ------------------------------------------------------------------------------
+# -- installing and removing -----------------------------------------------------------------------
 
 METHODS = ("__init__", "train", "evaluate", "predict")
 
@@ -494,7 +494,7 @@ def test_another_tool_patches_the_same_methods(tmp_path, order, monkeypatch):
     calls = []
     originals = [vars(Trainer)[name] for name in METHODS]
     for name, original in zip(METHODS, originals, strict=True):
-        monkeypatch.setattr(Trainer, name, original)  # what comes back at the end of the test
+        monkeypatch.setattr(Trainer, name, original)  # restored at the end of the test
 
     def patch(name):
         inner = vars(Trainer)[name]
@@ -514,11 +514,11 @@ def test_another_tool_patches_the_same_methods(tmp_path, order, monkeypatch):
     assert calls == ["__init__", "train"]
     ci.shutdown()
     assert [vars(Trainer)[name] for name in METHODS] == others
-    # What is left of ours, if it lies inside the other tool's, does nothing.
+    # If a function of ours is left inside the other tool's, it does nothing.
     run = trainer(tmp_path, max_steps=1)
     run.train()
     assert "CirronTrainerCallback" not in run.callback_handler.callback_list
-    # And a session that comes later has one train, not two.
+    # And a later session has one train, not two.
     ci.profile(output="none")
     run.train()
     assert tree() == f"train(epoch[0](step[0]{STEP}))"

@@ -157,7 +157,7 @@ def test_root_scope_attributes(session, spool_dir):
     assert not {"world_size", "local_rank"} & root["attrs"].keys()
 
 
-def test_a_framework_without_a_hook_is_said(caplog):
+def test_a_framework_without_a_hook_gives_a_warning(caplog):
     ci.profile(frameworks=["torch", "nonsense", "torch"])
     ci.shutdown()
     texts = [record.message for record in caplog.records if record.name == "cirron.hooks"]

@@ -1,7 +1,8 @@
-"""Section 10 of the contract: each weakness of the reference that this part can have, shown gone.
+"""Known weaknesses of the reference SDK: each test shows that Sonde does not have one of them.
 
-A test is named by its item; items about framework hooks, HTTP, snapshots and inference come with
-those. Items 33, 36 and 38 are budgets of `make bench`: here only their order of magnitude counts.
+A test has the number of its item in the list. Items about framework hooks, HTTP, snapshots and
+inference are tested with those parts. Items 33, 36 and 38 are budgets of `make bench`; here only
+their order of magnitude is checked.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ def resident_bytes():
 
 
 def test_01_documented_loop_with_scopes_closed_across_each_other(session, spool_dir):
-    """What a hook does: `step` closes while a user's scope, or the loop's own, lies above it."""
+    """As a hook does: `step` closes while a user's scope, or that of the loop, is above it."""
     step = None
     for _ in ci.epochs(range(3)):
         for _ in ci.batches(range(30)):
@@ -239,7 +240,7 @@ def test_10_spans_after_shutdown_are_written_nowhere(workdir, tmp_path, output):
 
 
 def test_11_durations_are_monotonic(session, spool_dir):
-    """The stepping clock itself is in test_disk.py."""
+    """A clock that is set is tested in test_disk.py."""
     with ci.scope("outer"):
         for _ in range(1000):
             with ci.scope("x"):
@@ -338,7 +339,7 @@ def test_29_forked_child_has_nothing_of_its_parent(tmp_path):
     assert sorted(spool.names()) == ["cirron.session", "parent's"]
 
 
-def test_30_warnings_as_errors_reach_nobody(tmp_path):
+def test_30_warnings_as_errors_do_not_reach_the_program(tmp_path):
     done = run_python(
         """
         import sys

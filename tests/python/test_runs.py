@@ -14,7 +14,7 @@ from spool_files import Spool
 METHODS = ["spawn", "forkserver", "fork"]
 
 # A spawned child imports the main program, and so calls profile() again.
-# Nobody knows of multiprocessing yet when it is first called.
+# The first call comes before multiprocessing is imported.
 AT_MODULE_LEVEL = """
     import os, signal, sys, time
     import cirron as ci
@@ -27,7 +27,7 @@ AT_MODULE_LEVEL = """
             pass
 """
 
-# Nothing in the main program: those who work call profile().
+# The main program does not call profile(); its workers do.
 IN_THE_CHILD = """
     import multiprocessing, os, signal, sys, time
     import cirron as ci
@@ -49,7 +49,7 @@ START_THREE = """
 
 
 class Program:
-    """A program in a file of its own, as multiprocessing wants it, and what it left."""
+    """A program in a file, as multiprocessing needs it, and what it left."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -82,7 +82,7 @@ class Program:
         return sorted((self.out / "live").glob("*"))
 
     def run_count(self):
-        """As the command counts them."""
+        """The number of runs, as the command counts them."""
         asked = sonde("trace", self.out, "--run", "999")
         return int(re.search(r"holds (\d+) of them", asked.stderr)[1])
 
@@ -410,7 +410,7 @@ def test_ranks_of_two_launchers_at_the_same_time(program):
 
 
 def test_a_server_that_forks_has_called_profile_for_its_children(program):
-    """As every program with the start method "forkserver" from Python 3.14 on."""
+    """Every program with the start method "forkserver" does so from Python 3.14 on."""
     program.write("import sys", AT_MODULE_LEVEL, name="training.py")
     program.write(
         """
@@ -569,7 +569,7 @@ def test_hogwild(program):
 
 
 def test_ranks_of_torch_multiprocessing_spawn(program):
-    """Each rank calls profile() itself, the program that starts them does not."""
+    """Each rank calls profile() itself; the program that starts them does not."""
     pytest.importorskip("torch")
     program.write(
         """

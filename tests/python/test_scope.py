@@ -248,7 +248,7 @@ def test_abandoned_generator_closes_its_own_scope_only(session, spool_dir):
     spool = Spool(spool_dir)
     assert spool.one("generator")
     assert spool.path(spool.one("after")) == ["cirron.session", "after"]
-    # `user` was opened above the generator's scope and went with it; what came next is right.
+    # `user` was opened above the generator's scope and closed with it; the next ones are right.
     assert spool.one("inner")["end_ns"] <= spool.one("after")["start_ns"]
 
 
@@ -318,7 +318,7 @@ def test_depth_recovers_after_an_overflow(session, spool_dir):
     assert spool.path(spool.one("after")) == ["cirron.session", "after"]
 
 
-def test_overflow_is_said_once_per_thread(session, recwarn, caplog):
+def test_overflow_is_reported_once_per_thread(session, recwarn, caplog):
     def overflow():
         nest(80)
         nest(80)
@@ -454,7 +454,7 @@ def test_attribute_that_is_not_finite_is_a_string(session, spool_dir, value, tex
     assert flushed(spool_dir).one("x")["attrs"] == {"value": text, "inside": [text]}
 
 
-def test_attributes_nobody_can_write_cost_only_themselves(session, spool_dir):
+def test_attributes_that_cannot_be_written_lose_only_themselves(session, spool_dir):
     cycle = []
     cycle.append(cycle)
     deep = []
