@@ -28,7 +28,7 @@ def section(document: str, heading: str) -> str:
 
 
 def code(document: str, language: str) -> str:
-    """The last block of that language; examples stand at the end."""
+    """The last block of that language; examples are at the end."""
     return re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[-1]
 
 
@@ -52,7 +52,7 @@ def sonde(*arguments: object) -> str:
 
 
 def strict_json(text: str) -> dict[str, object]:
-    """Python's own reader takes NaN and repeated keys; this one does not."""
+    """Python's own reader accepts NaN and repeated keys; this one does not."""
 
     def no_constant(name: str) -> None:
         raise ValueError(f"{name} is no JSON")
@@ -101,7 +101,7 @@ def test_the_program_of_the_example_writes_such_a_batch(tmp_path: Path) -> None:
 
 
 def shape(record: dict[str, object]) -> dict[str, object]:
-    """What is the same in every run: key order, and everything but ids, times and process."""
+    """What is the same in every run: the order of keys, and all values but ids, times and pid."""
     varies = ("id", "_id", "_ns", "pid")
     kept = {key: value for key, value in record.items() if not key.endswith(varies)}
     of_the_run = ("pid", "framework", "sonde.run")
@@ -170,7 +170,7 @@ STRUCT = re.compile(r"^### `(\w+)`: (\d+) bytes$", re.MULTILINE)
 
 
 def layout_assertions() -> list[str]:
-    """The tables as C++ that compiles only where they are true."""
+    """The tables as C++ that compiles only if they are true."""
     lines = []
     for name, size in STRUCT.findall(JOURNAL):
         lines.append(f"static_assert(sizeof({name}) == {size});")
@@ -273,7 +273,7 @@ def run_python(
 
 
 def sources() -> str:
-    """Everything that can speak, with string literals that the code splits joined again."""
+    """All sources, with string literals that are split over several lines joined."""
     files = [
         *(ROOT / "engine").rglob("*.cpp"),
         *(ROOT / "python").rglob("*.cpp"),

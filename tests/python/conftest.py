@@ -1,8 +1,10 @@
 """Every test starts without a session, in an empty directory, without this machine's settings."""
 
+import logging
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import cirron as ci
@@ -71,3 +73,29 @@ def hooked(fresh_process):
 
     torch.manual_seed(0)
     return ci.profile(output="none", frameworks=["torch"], flush_interval=3600)
+
+
+@pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
+def pl(request, fresh_process):
+    """Lightning under both of its names, with a session. Its messages for users are silenced."""
+    package = pytest.importorskip(request.param)
+    import torch
+    from lightning_runs import profile
+
+    for name in ("lightning", "pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    torch.manual_seed(0)
+    profile()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(lightning|pytorch_lightning|torch)\b")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        yield package
+    ci.shutdown()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program with several processes, to be written by the test."""
+    from run_programs import Program
+
+    return Program(tmp_path)

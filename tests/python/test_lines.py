@@ -7,8 +7,8 @@ import sys
 import cirron as ci
 import pytest
 from child_process import RunningPython, run_python
+from cli_runs import tail_of
 from sonde_command import sonde_path
-from test_cli import tail_of
 
 EPOCH_LINES = ["load", "epoch", "validation", "epoch", "validation", "cirron.session"]
 STEP_LINES = ["batch", "batch", "report", "epoch", "metric", "validation"]

@@ -6,8 +6,8 @@ import textwrap
 import cirron as ci
 import pytest
 from child_process import RunningPython, run_python
+from cli_runs import REFERENCE
 from sonde_command import sonde
-from test_cli import REFERENCE
 
 torch = pytest.importorskip("torch")
 
