@@ -340,3 +340,29 @@ def test_every_type_on_the_way_of_a_span_exists() -> None:
     assert len(pairs) > 4
     for name, path in pairs:
         assert re.search(rf"\bstruct {name}\b", (ROOT / path).read_text()), f"{path}: {name}"
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+def anchors(document: str) -> set[str]:
+    """The fragments that GitHub gives the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", document, re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading).strip().lower() for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, fragment = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists() or (fragment and fragment not in anchors(there.read_text())):
+            broken.append(target)
+    assert broken == []
