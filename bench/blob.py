@@ -1,13 +1,15 @@
 """What writing a blob does to training: the time of a step while 1 GB is written, and without.
 
-A round is some steps without a blob, steps for as long as one is being written, and steps without
-one again; the two parts around are what the middle is compared with, and what they differ by is the
-noise. One thread trains. On a machine that others use, the clock tells more of them than of the
-writer, so the processor time of the training thread is compared too: what the writer takes from it
-by way of cache and memory is in that, what it takes by running in its place is not, and is given as
-well: the processor time of the writer over the time that all of it took.
+A round is some steps without a blob, steps while one is being written, and steps without one again.
+The middle part is compared with the two around it; the difference between those two is the noise.
+One thread trains.
 
-The statistics and the copy, which are made by the call, are timed apart.
+On a machine that other programs use, the clock measures them more than the writer. So the processor
+time of the training thread is compared too. It includes what the writer costs it through cache and
+memory. It does not include the time in which the writer runs instead of it; for that, the processor
+time of the writer is given, divided by the time of the whole part.
+
+The statistics and the copy, which are made by the call, are timed separately.
 
     blob.py ROUNDS
 """
@@ -36,7 +38,7 @@ STEPS = 20
 
 @dataclass
 class Part:
-    """Of a round: what its steps took, each the mean over all of them."""
+    """One part of a round: times of a step, each the mean over all steps of the part."""
 
     clock: float
     cpu: float
@@ -75,7 +77,7 @@ def some_time() -> Callable[[], bool]:
 
 
 def write_blob(names: list[str], weights: list[torch.Tensor]) -> str:
-    """As at the end of an epoch; the id of the span that has the file."""
+    """Writes a blob as at the end of an epoch. Returns the id of the span that has the file."""
     pairs = list(zip(names, weights, strict=True))
     captured = _core.snapshots.capture([("", pairs)], False, None, set(), True, 1, list, list)
     with _core.scope("blobs"):  # makes sure that the thread has a next number

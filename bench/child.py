@@ -1,4 +1,4 @@
-"""Runs the measuring scripts, each in a process of its own, and gathers what they print."""
+"""Runs the measuring scripts, each in a separate process, and collects what they print."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scratch:
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Ours, less what would configure a profiler or a Python."""
+    """The environment without variables that would configure a profiler or Python."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CIRRON_", "PYTHON"))}
     return kept | {
         "HOME": str(home),
@@ -76,8 +76,8 @@ def run(command: Sequence[str | Path], home: Path, extra: Mapping[str, str] | No
 def script(where: Path, name: str, *arguments: str, processes: int = 1) -> dict[str, Any]:
     """What bench/NAME.py prints, run with the interpreter in `where`; measured once.
 
-    Of several processes each number is the median: where things lie in memory, and with it what
-    they cost, is decided anew by each.
+    With several processes, each number is the median over them: every process places things
+    differently in memory, and that changes what they cost.
     """
     found = []
     for _ in range(processes):
@@ -90,7 +90,7 @@ def script(where: Path, name: str, *arguments: str, processes: int = 1) -> dict[
 
 
 def last_json(text: str) -> dict[str, Any]:
-    """The object on the last line: a script may say other things before."""
+    """The object on the last line: a script may print other things before."""
     return dict(json.loads(text.splitlines()[-1]))
 
 
@@ -130,5 +130,5 @@ def peer_version() -> str:
 
 
 def progress(text: str) -> None:
-    """A line that tells a waiting person what is going on."""
+    """A line that tells the user what is going on."""
     print(f"  {text}", file=sys.stderr, flush=True)

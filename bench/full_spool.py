@@ -1,7 +1,7 @@
-"""A flush into a spool that holds many files already, beside one into an empty spool.
+"""A flush into a spool that already holds many files, compared with one into an empty spool.
 
-Sessions with either alternate; in each, a few flushes of 100 spans are timed, the first one too:
-that is when a profiler may want to look at what lies there.
+Sessions with the two kinds of spool alternate. In each, a few flushes of 100 spans are timed. The
+first one counts too, because a profiler may list the directory then.
 
     full_spool.py FILES SESSIONS
 """

@@ -1,7 +1,7 @@
 """What 100,000 spans with a mark each cost while held for trace(): memory, and reading them.
 
-They are recorded at 20,000 a second, like a fast training loop. The DataFrame is timed beside one
-that pandas makes out of as many dicts, the way one would do it by hand.
+They are recorded at 20,000 a second, like a fast training loop. The DataFrame is compared with
+one that pandas makes from as many dicts, as a user would do by hand.
 
     held.py SPANS READINGS
 """

@@ -1,10 +1,10 @@
 """What the PyTorch hooks cost: whole training loops with and without them, and the hooks alone.
 
-Blocks of the bare and of the hooked loop alternate (bare, hooked, hooked, bare); hooked, the model
-has its snapshots at the end of each epoch, as by default. The overhead is the median over the
-rounds; what two bare blocks of a round differ by is its noise. A wall-clock ratio drowns in that on
-a shared machine, so the host time that the hooks take is also measured by itself: on a loop whose
-model, optimizer and dataset do nothing, the difference is theirs alone.
+Blocks of the bare and of the hooked loop alternate (bare, hooked, hooked, bare). The hooked loop
+takes snapshots at the end of each epoch, as by default. The overhead is the median over the rounds;
+the difference between two bare blocks of a round is its noise. On a shared machine the noise is
+larger than the overhead. So the host time of the hooks is also measured alone: in a loop whose
+model, optimizer and dataset do nothing, the whole difference is due to the hooks.
 
     hooks.py LOOP ROUNDS [DEVICE]      LOOP: mlp, convnet, transformer, nothing, submodules
 """
@@ -142,7 +142,7 @@ def main() -> None:
     nothing_run, nothing_steps = nothing(200)
     nothing_run()
     for _ in range(rounds):
-        # A session each: with two models in one nobody would know whose snapshots to take.
+        # One session per loop, so that only its own model is captured.
         for work, first, hooked, last in (
             (run, before, during, after),
             (nothing_run, alone_bare, alone_hooked, alone_bare),

@@ -1,12 +1,12 @@
-"""Times what a training loop does thousands of times a second, beside a lock in the same process.
+"""Times calls that a training loop makes thousands of times a second, compared with a lock.
 
 Runs with our wheel and, unchanged, with the reference SDK. Every sample is 1,000 iterations of each
-function in turn, so that what slows the machine slows them all, and between rounds a flush outside
-the timing empties the buffers: a full one would measure the drain.
+function in turn, so a slow machine slows all of them. Between rounds a flush outside the timing
+empties the buffers; with a full buffer the drain would be measured.
 
-The threads of the profiler are kept on another processor than this one, where they are beside a
-training loop. Every record then goes to memory that the other processor has just read, and that is
-what recording really costs; left to the scheduler, they share one in some runs and not in others.
+The threads of the profiler run on another processor than this thread, as they do in a training
+program. Every record then goes to memory that the other processor has just read, which is the real
+cost of recording. The scheduler would let them share a processor in some runs and not in others.
 
     hot_path.py ROUNDS [disabled]
 """
@@ -57,7 +57,7 @@ def measure(rounds: int, bodies: dict[str, Callable[[], None]]) -> dict[str, flo
     samples: dict[str, list[int]] = {name: [] for name in bodies}
     clock = time.perf_counter_ns
     for number in range(rounds + 10):
-        # Values of a loss belong to a step: marks are written with a scope open.
+        # A loss belongs to a step, so marks are written while a scope is open.
         with ci.scope("step", index=number):
             for name, body in bodies.items():
                 start = clock()

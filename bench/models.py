@@ -1,4 +1,4 @@
-"""What the benches of training and of snapshots have in common."""
+"""Shapes and an optimizer that the benches of training and of snapshots share."""
 
 from __future__ import annotations
 

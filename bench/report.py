@@ -9,7 +9,7 @@ Budget = Mapping[str, Mapping[str, float]]  # quantity -> {"at_most" or "at_leas
 
 COLUMNS = ("what", "ours", "baseline", "ratio", "budget", "reference SDK", "verdict")
 
-# How a quantity that has a budget reads; {} is the number.
+# How a quantity with a budget is printed; {} is the number.
 QUANTITIES = {
     "ratio": "{} x",
     "times_faster": "{} x faster",
@@ -47,7 +47,7 @@ class Line:
     problem: str = ""  # why there is no measurement
 
     def misses(self) -> list[str]:
-        """Quantities that do not keep to their budget, or were not measured."""
+        """Quantities that miss their budget, or were not measured."""
         found = {} if self.measured is None else self.measured.quantities
         return [q for q, limit in self.budget.items() if not keeps(found.get(q), limit)]
 
@@ -94,7 +94,7 @@ def describe(quantity: str, limit: Mapping[str, float]) -> str:
 
 
 def number(value: float) -> str:
-    """About three digits that mean something: 0.312, 14.7, 1.25 M."""
+    """With about three significant digits: 0.312, 14.7, 1.25 M."""
     if abs(value) >= 995_000:
         return f"{value / 1e6:.3g} M"
     if abs(value) >= 10_000:

@@ -1,4 +1,4 @@
-"""The rows of the table: what is measured, beside what, and how it becomes numbers.
+"""The rows of the table: what is measured, against which baseline, and how it becomes numbers.
 
 A name here is a name in budgets.json. Rows that come out of one process share its run.
 """
@@ -67,7 +67,7 @@ class Row:
 
 
 def beside_lock(what: str, effort: Effort) -> Measurement:
-    """A call of the hot path; both SDKs are related to the lock of their own process."""
+    """A call of the hot path. Both SDKs are compared with the lock in their own process."""
     ours = script(OURS, "hot_path", str(effort.rounds))
     if ours["dropped"]:
         raise child.MeasuringError(f"{ours['dropped']} records were dropped while timing")
@@ -100,7 +100,7 @@ def disabled_memory(effort: Effort) -> Measurement:
     found = Measurement(f"{megabytes_text(ours['grown'])} after {number(ours['scopes'])}")
     found.quantities["megabytes"] = ours["grown"] / 1e6
     if child.have_peer():
-        # It keeps every one of them: few, or the machine's memory is gone.
+        # The reference keeps every scope in memory, so only a few are made.
         peer = script(PEER, "disabled_memory", "100000")
         found.reference = f"{megabytes_text(peer['grown'])} after {number(peer['scopes'])}"
     return found
@@ -191,7 +191,7 @@ def full_spool(effort: Effort) -> Measurement:
         f"{time_text(full['any'] * 1e6)} (first {time_text(full['first'] * 1e6)})",
         f"empty {time_text(empty['any'] * 1e6)} (first {time_text(empty['first'] * 1e6)})",
     )
-    # The worse of the two: a first flush that lists the directory is a flush like any other.
+    # The worse of the two counts: a first flush may list the directory, but is a flush too.
     extra = max(full["any"] - empty["any"], full["first"] - empty["first"])
     found.ratio = f"{extra:+.3g} ms"
     found.quantities["extra_milliseconds"] = extra
@@ -242,7 +242,7 @@ def import_time(effort: Effort) -> Measurement:
 
 
 def spool_of(spans: int) -> Path:
-    """A spool with that many spans, written by the wheel installed; kept for the next run."""
+    """A spool with that many spans, written by the installed wheel; kept for the next run."""
     kept = child.DATA / f"spool-{spans}"
     (package,) = OURS.parent.glob("lib/python*/site-packages/sonde")
     if kept.is_dir() and kept.stat().st_mtime > package.stat().st_mtime:
@@ -342,7 +342,7 @@ def hooked_submodule(effort: Effort) -> Measurement:
 
 
 def hooked_loop(loop: str, rounds: int, limit_percent: float, effort: Effort) -> Measurement:
-    """By the clock where its noise is below the limit, else the hooks' own time over the step's."""
+    """By the clock if its noise is below the limit, otherwise the hooks' own time per step."""
     ours = script(OURS, "hooks", loop, str(rounds), processes=effort.processes)
     counted = 100 * ours["counted"]
     clock, noise = 100 * ours["overhead"], 100 * ours["noise"]
@@ -404,7 +404,7 @@ def snapshot_small(effort: Effort) -> Measurement:
 
 
 def blob(effort: Effort) -> Measurement:
-    """By the clock where its noise is below the limit, else the training thread's own time."""
+    """By the clock if its noise is below the limit, otherwise the training thread's own time."""
     ours = script(OURS, "blob", str(effort.blob_rounds))
     clock, noise, cpu = (100 * ours[key] for key in ("overhead", "noise", "cpu_overhead"))
     found = Measurement(

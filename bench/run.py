@@ -1,7 +1,7 @@
-"""`make bench`: every promise about speed and memory, measured and held against its budget.
+"""`make bench`: measures every promise about speed and memory and compares it with its budget.
 
-Everything is measured beside a baseline in the same run, in turn with it, so that a slow or busy
-machine slows both; medians are compared. One table comes out, build/bench.json with the same, and a
+Everything is measured in turn with a baseline in the same run, so a slow or busy machine slows
+both; medians are compared. The result is one table, the same numbers in build/bench.json, and a
 failure if a budget of bench/budgets.json is missed.
 
     python bench/run.py [--quick] [--only NAME]... [--list]

@@ -2,8 +2,8 @@
 
 session.py ROUNDS
 
-Two numbers: of a process that has done it before, the median of the rounds; and the first time of
-this process, with all that is imported for it.
+Prints two numbers: the median of the rounds, in a process that has done it before; and the first
+time in this process, which includes all imports.
 """
 
 import json

@@ -1,9 +1,9 @@
 """What the statistics of all weights of a model cost on the CPU, beside one torch.sum of them.
 
-`boundary` is the whole way, as a user meets it: the time from the end of a DataLoader to its next
-beginning, with a watched model, on the number of threads given; rounds alternate with the sum.
-`measure` is our reading of the tensors and the statistics alone, on one thread and on the number
-given; and the sum on one and on that number, for what the machine's memory gives further cores.
+`boundary` is what a user pays: the time from the end of a DataLoader to its next beginning, with a
+watched model, on the given number of threads. Rounds alternate with the sum. `measure` is only our
+reading of the tensors and the statistics, on one thread and on the given number. It also times the
+sum on one thread and on that number, which shows how much bandwidth more cores get.
 
     snapshots.py boundary|measure resnet50|small ROUNDS [THREADS]
 """
@@ -56,7 +56,7 @@ def records_written() -> int:
 
 
 def boundary(model: Weights, rounds: int, threads: int) -> dict[str, float]:
-    # 0: as it comes; the reference has no such option.
+    # 0: the default; the reference has no such option.
     options = {"snapshots": {"threads": threads}} if threads else None
     ci.profile(frameworks=["torch"], config=options)
     ci.watch(model)

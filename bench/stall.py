@@ -1,18 +1,19 @@
-"""The longest time for which a main thread that records at a steady rate does not get on.
+"""The longest stall of a main thread that records at a steady rate.
 
-The thread looks at the clock as often as it can and records a span whenever one is due; a stall is
-a gap between two looks. On a shared machine most long gaps are somebody else's: another process,
-the hypervisor. What is the profiler's is found out in three ways, and the longest counts:
+The thread reads the clock as often as it can and records a span whenever one is due. A stall is a
+gap between two readings. On a shared machine most long gaps have other causes: another process, the
+hypervisor. Gaps that the profiler causes are found in three ways, and the longest counts:
 
-- Waiting for it: in the gap the thread gave up the processor of its own accord, because it needed a
-  lock, the interpreter, the disk. The kernel counts that. The worst gap of all counts.
-- Making way for it: other threads of this process ran while this one did not. Mostly that is their
-  doing, but another process may have held the thread up just then. What they do comes back with
-  every flush, once a second, so the worst gap of each second counts, the top tenth left out.
-- Working for it: the thread itself was busy, as when recording takes an expensive turn. Time taken
-  away by the hypervisor looks the same from inside. So every second with the profiler is followed
-  by one of the same loop without it, the worst gaps of all seconds of a kind are sorted, and the
-  largest excess at the same rank counts, again without the top tenth.
+- Waiting for the profiler: in the gap the thread gave up the processor voluntarily, because it
+  needed a lock, the interpreter or the disk. The kernel counts that. The worst gap of all counts.
+- Making way for the profiler: other threads of this process ran while this one did not. Usually
+  they are the cause, but another process may have interrupted the thread at that moment. What they
+  do comes back with every flush, once a second. So the worst gap of each second is taken, without
+  the top tenth of them.
+- Working for the profiler: the thread itself was busy, for example because recording took an
+  expensive path. Time taken by the hypervisor looks the same from inside. So every second with the
+  profiler is followed by one of the same loop without it. The worst gaps of each kind of second
+  are sorted, and the largest excess at the same rank counts, again without the top tenth.
 
     stall.py SECONDS RATE
 """
@@ -33,7 +34,7 @@ WORTH_A_LOOK_NS = 50_000
 
 @dataclass
 class Worst:
-    """Of the gaps of one second, in nanoseconds."""
+    """The worst gaps of one second, in nanoseconds."""
 
     gap: int = 0
     waiting: int = 0
@@ -100,7 +101,7 @@ def main() -> None:
     ours, control = [], []
     for _ in range(seconds):
         ours.append(one_second(record_span, rate))
-        ci.flush()  # what is left over is not the next second's
+        ci.flush()  # so that the rest is not counted in the next second
         control.append(one_second(record_nothing, rate))
     busy = without_top_tenth([second.working for second in ours])
     busy_without = without_top_tenth([second.working for second in control])

@@ -1,8 +1,7 @@
-"""Trains a small PyTorch model with the profiler on; one thing is wrong with it.
+"""Trains a small PyTorch model whose dataset is too slow, with the profiler on.
 
-One call, and the loop explains itself: nothing in it knows about the profiler. Every eighth batch
-the dataset stalls; the printed tree shows where the time went, and the same is on disk for
-`sonde trace`.
+The profiler needs one call; the training loop does not know about it. The dataset stalls at every
+eighth batch. The printed tree shows where the time went, and the same is on disk for `sonde trace`.
 
     python examples/quickstart.py [--path .cirron]
 """
@@ -20,7 +19,7 @@ STALL_EVERY, STALL_SECONDS = 8, 0.12
 
 
 class TwoMoons(Dataset):
-    """Points on two half circles; reading some of them takes long."""
+    """Points on two half circles; reading some of them takes a long time."""
 
     def __init__(self, batches, stalls):
         self.length = batches * BATCH_SIZE
@@ -31,7 +30,7 @@ class TwoMoons(Dataset):
 
     def __getitem__(self, index):
         if self.stalls and index % (STALL_EVERY * BATCH_SIZE) == STALL_EVERY * BATCH_SIZE - 1:
-            time.sleep(STALL_SECONDS)  # a cold file, a slow bucket
+            time.sleep(STALL_SECONDS)  # as if a file were not in the cache
         label = index % 2
         angle = torch.tensor(index * 0.7) % 3.1416
         point = torch.stack([torch.cos(angle), torch.sin(angle)])
@@ -65,7 +64,7 @@ def main():
     ci.profile(path=path)
 
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # a model this small has nothing to share out
+    torch.set_num_threads(1)  # a model this small does not profit from more
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
     model.append(nn.Linear(64, 2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -1,4 +1,4 @@
-"""The documents are true: the formats, their examples, and the warnings that the guide lists."""
+"""The documents are true: formats, examples, warnings, the table of folders, names of files."""
 
 import json
 import os
@@ -10,12 +10,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from test_dependencies import MAY_USE
 
 ROOT = Path(__file__).resolve().parent.parent
 SPOOL = (ROOT / "docs/formats/spool.md").read_text()
 SNAPSHOTS = (ROOT / "docs/formats/snapshots.md").read_text()
 JOURNAL = (ROOT / "docs/formats/journal.md").read_text()
 GUIDE = (ROOT / "docs/guide.md").read_text()
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+FOLLOW = (ROOT / "docs/follow-a-span.md").read_text()
 
 
 def section(document: str, heading: str) -> str:
@@ -25,7 +28,7 @@ def section(document: str, heading: str) -> str:
 
 
 def code(document: str, language: str) -> str:
-    """The last block of that language; examples stand at the end."""
+    """The last block of that language; examples are at the end."""
     return re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[-1]
 
 
@@ -49,7 +52,7 @@ def sonde(*arguments: object) -> str:
 
 
 def strict_json(text: str) -> dict[str, object]:
-    """Python's own reader takes NaN and repeated keys; this one does not."""
+    """Python's own reader accepts NaN and repeated keys; this one does not."""
 
     def no_constant(name: str) -> None:
         raise ValueError(f"{name} is no JSON")
@@ -98,7 +101,7 @@ def test_the_program_of_the_example_writes_such_a_batch(tmp_path: Path) -> None:
 
 
 def shape(record: dict[str, object]) -> dict[str, object]:
-    """What is the same in every run: key order, and everything but ids, times and process."""
+    """What is the same in every run: the order of keys, and all values but ids, times and pid."""
     varies = ("id", "_id", "_ns", "pid")
     kept = {key: value for key, value in record.items() if not key.endswith(varies)}
     of_the_run = ("pid", "framework", "sonde.run")
@@ -167,7 +170,7 @@ STRUCT = re.compile(r"^### `(\w+)`: (\d+) bytes$", re.MULTILINE)
 
 
 def layout_assertions() -> list[str]:
-    """The tables as C++ that compiles only where they are true."""
+    """The tables as C++ that compiles only if they are true."""
     lines = []
     for name, size in STRUCT.findall(JOURNAL):
         lines.append(f"static_assert(sizeof({name}) == {size});")
@@ -270,7 +273,7 @@ def run_python(
 
 
 def sources() -> str:
-    """Everything that can speak, with string literals that the code splits joined again."""
+    """All sources, with string literals that are split over several lines joined."""
     files = [
         *(ROOT / "engine").rglob("*.cpp"),
         *(ROOT / "python").rglob("*.cpp"),
@@ -286,3 +289,80 @@ def test_every_warning_in_the_guide_is_one_that_the_program_has() -> None:
     assert len(quoted) > 15
     fragments = [part.strip() for text in quoted for part in text.split("...") if part.strip()]
     assert [fragment for fragment in fragments if fragment not in spoken] == []
+
+
+# -- ARCHITECTURE.md and follow-a-span.md --------------------------------------------------------
+
+
+def folders_that_exist() -> set[str]:
+    return {name for name in MAY_USE if (ROOT / "engine" / name).is_dir()}
+
+
+def table_of_folders() -> dict[str, set[str]]:
+    """Folder of engine/ -> what the table in ARCHITECTURE.md says it may use."""
+    found = {}
+    for folder, _, uses in rows(section(ARCHITECTURE, "## Folders")):
+        name = folder.strip("`").removeprefix("engine/")
+        if folder.startswith("`engine/"):
+            without_remarks = re.sub(r"\([^)]*\)", "", uses)
+            found[name] = {used.strip() for used in without_remarks.split(",") if used.strip()}
+    return found
+
+
+def test_the_table_of_folders_is_the_one_that_is_enforced() -> None:
+    existing = folders_that_exist()
+    enforced = {name: MAY_USE[name] & existing for name in existing}
+    assert table_of_folders() == enforced
+
+
+@pytest.mark.parametrize("document", [ARCHITECTURE, FOLLOW], ids=["architecture", "follow-a-span"])
+def test_every_path_in_the_document_exists(document: str) -> None:
+    tops = "engine|python|tests|bench|docs"
+    named = set(re.findall(rf"`((?:{tops})/[\w./-]+)`", document))
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_every_function_on_the_way_of_a_span_exists() -> None:
+    missing = []
+    lines = re.findall(r"^- `([\w./-]+)`: (`.*`)$", FOLLOW, re.MULTILINE)
+    assert len(lines) > 20
+    for path, names in lines:
+        text = (ROOT / path).read_text()
+        for name in re.findall(r"`([\w:]+)`", names):
+            if not re.search(rf"\b{re.escape(name)}\b", text):
+                missing.append(f"{path}: {name}")
+    assert missing == []
+
+
+def test_every_type_on_the_way_of_a_span_exists() -> None:
+    pairs = re.findall(r"`(\w+)`\s+in\s+`([\w./-]+\.h)`", FOLLOW)
+    assert len(pairs) > 4
+    for name, path in pairs:
+        assert re.search(rf"\bstruct {name}\b", (ROOT / path).read_text()), f"{path}: {name}"
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+def anchors(document: str) -> set[str]:
+    """The fragments that GitHub gives the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", document, re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading).strip().lower() for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        file, _, fragment = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists() or (fragment and fragment not in anchors(there.read_text())):
+            broken.append(target)
+    assert broken == []

@@ -19,7 +19,7 @@ namespace sonde::bench {
 
 namespace {
 
-// Few enough that the drain thread is not woken before flush() asks: then the whole drain is timed.
+// Few enough not to wake the drain thread before flush() does, so that the whole drain is timed.
 constexpr int kSpans = 15'000;
 constexpr int kPairs = kSpans / 2;
 
@@ -42,7 +42,7 @@ template <typename Record, typename Drain>
 void time_drain(benchmark::State& state, int spans, Record record, Drain drain) {
   const std::uint64_t dropped = dropped_records();
   record(spans);
-  drain();  // the buffers of a session find their size with the first batch
+  drain();  // the buffers of a session grow with the first batch
   for (auto _ : state) {
     record(spans);
     const std::uint64_t start = base::monotonic_ns();
@@ -59,7 +59,7 @@ void repeat_drain(benchmark::internal::Benchmark* bench) {
       benchmark::kMillisecond);
 }
 
-// Without a session, records are moved into memory when somebody reads.
+// Without a session, records are moved into memory when the trace is read.
 void drain_off(benchmark::State& state) {
   time_drain(state, kSpans, record_spans, [] { session::Engine::instance().flush(); });
 }
@@ -109,8 +109,8 @@ void drain_naive(benchmark::State& state) {
 }
 BENCHMARK(drain_naive)->Apply(repeat_drain);
 
-// The files of the live run below with nothing to encode: as many bytes, written and evicted alike.
-// How fast a kernel takes them says how much of a core is left for the rest.
+// The files of the live run below with nothing to encode: as many bytes, written and evicted in the
+// same way. It shows how much of a core the kernel leaves for the rest.
 void plain_write(benchmark::State& state) {
   constexpr std::size_t kFileBytes = 5'000'000;  // a batch of 16 Ki spans
   constexpr int kFiles = 300;

@@ -1,4 +1,4 @@
-// What the engine's benches have in common: a sink to record into, and timing in chunks.
+// Shared by the engine's benches: a sink to record into, and timing in chunks.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -48,10 +48,11 @@ inline std::pair<int, int> outer_cpus() {
   return {first, last};
 }
 
-// A session into one of the sinks, as long as it lives. Its drain thread runs on another processor
-// than the caller, as it does beside a training loop: every record then goes to a cache line that
-// the other one has just read, which is what recording really costs. Left to the scheduler, both
-// share a processor in some runs and not in others, and the numbers differ by a factor of two.
+// A session that writes to one of the sinks while this object lives. Its drain thread runs on
+// another processor than the caller, as in a training program. Every record then goes to a cache
+// line that the other processor has just read, which is the real cost of recording. The scheduler
+// would let both share a processor in some runs and not in others, and the numbers would differ by
+// a factor of two.
 class Recording {
  public:
   static constexpr std::uint64_t kOnlyWhenAsked = 3'600'000'000'000;

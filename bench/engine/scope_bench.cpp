@@ -23,7 +23,7 @@ void two_clock_reads(benchmark::State& state) {
 }
 BENCHMARK(two_clock_reads)->Apply(repeat);
 
-// What one would write in an afternoon: a locked vector of finished spans.
+// The simplest recorder, for comparison: a locked vector of finished spans.
 class NaiveScope {
  public:
   struct Span {

@@ -37,7 +37,7 @@ def spans(name: str | None = None) -> list[dict]:
 
 
 class Work:
-    """A model large enough that the GPU's time shows."""
+    """A model large enough for the GPU's time to be visible."""
 
     def __init__(self, batches: int = 4) -> None:
         torch.manual_seed(0)
@@ -197,7 +197,7 @@ def graph_capture() -> str:
     torch.cuda.current_stream().wait_stream(side)
     with torch.cuda.graph(graph), ci.scope("captured", gpu=True):
         result = model(x)
-        time.sleep(0.2)  # the drain thread looks for finished events meanwhile
+        time.sleep(0.2)  # gives the drain thread time to look for finished events
     with ci.scope("replay", gpu=True):
         for _ in range(20):
             graph.replay()

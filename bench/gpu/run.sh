@@ -3,8 +3,8 @@
 #
 #   bench/gpu/run.sh [WHEEL]
 #
-# WHEEL: a wheel for the Python at hand (default: the one in dist/ that fits, else `make wheel` makes it). Python must have
-# torch with CUDA. The last thing printed are the tables that docs/performance.md shows.
+# WHEEL: a wheel for the Python at hand (default: the one in dist/ that fits, otherwise `make wheel` makes it). Python
+# must have torch with CUDA. At the end it prints the tables that docs/performance.md shows.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}

@@ -110,7 +110,7 @@ def differences(stats: dict, values: np.ndarray) -> list[str]:
 
 
 def random_tensor(random: np.random.Generator, dtype: torch.dtype) -> torch.Tensor:
-    """Of a random shape, order in memory, magnitude and share of special values."""
+    """A tensor of random shape, order in memory, magnitude and share of special values."""
     shape = [int(random.integers(1, 60)) for _ in range(int(random.integers(0, 4)))]
     if random.random() < 0.2:
         shape = [int(random.integers(30_000, 200_000))]
@@ -167,7 +167,7 @@ def the_numbers_are_those_of_the_oracle() -> str:
 
 @check
 def torchs_own_operations_give_the_same() -> str:
-    """Without the hook nobody knows torch's stream, so that it has to do the work."""
+    """Without the hook torch's stream is not known, so torch itself has to do the work."""
     random = np.random.default_rng(8)
     kinds = [dtype for dtype in DTYPES if dtype not in UNSIGNED[:3]]  # torch cannot count those
     tensors = [random_tensor(random, dtype) for dtype in kinds for _ in range(12)]
@@ -226,7 +226,7 @@ def train(model: nn.Module, batches: int, after: Callable[[], None] | None = Non
         kept = [parameter.grad.detach().clone() for parameter in model.parameters()]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        # Somebody else gets that memory at once.
+        # Another tensor gets that memory at once.
         rubbish = [torch.full_like(gradient, 1e9) for gradient in kept]
         del rubbish
     return kept
@@ -337,7 +337,7 @@ def gpu_seconds(work: Callable[[], object]) -> float:
 
 
 def snapshot_seconds(model: nn.Module, rounds: int) -> tuple[float, float]:
-    """Of one boundary: on the GPU and on the host."""
+    """The time of one boundary: on the GPU and on the host."""
     host: list[float] = []
     gpu: list[float] = []
     with session(snapshots="stats"):
@@ -350,15 +350,15 @@ def snapshot_seconds(model: nn.Module, rounds: int) -> tuple[float, float]:
             host.append(time.perf_counter() - start)
 
         for _ in range(2 * rounds):
-            # Something in front, so that the device does not wait for the host's launches.
+            # Work in front of it, so that the device does not wait for the host to launch.
             torch.cuda._sleep(4_000_000)
             gpu.append(gpu_seconds_behind(timed))
-    # The first half only brings memory and caches to what they are in a training that goes on.
+    # The first half only brings memory and caches to the state of a running training.
     return median(gpu[rounds:]), median(host[rounds:])
 
 
 def gpu_seconds_behind(work: Callable[[], object]) -> float:
-    """As gpu_seconds, without an idle device before."""
+    """As gpu_seconds, but the device is not idle before."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     first.record()
     work()

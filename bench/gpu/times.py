@@ -22,7 +22,7 @@ def measure(loop: str, rounds: int, device: str) -> dict[str, float]:
 
 
 def loop_row(what: str, loop: str, rounds: int, limit: float) -> tuple[str, ...]:
-    """By the clock where its noise is below the limit, else the hooks' own time over the step's."""
+    """By the clock if its noise is below the limit, otherwise the hooks' own time per step."""
     found = measure(loop, rounds, "cuda")
     by_clock = found["noise"] < limit
     kept = (found["overhead"] if by_clock else found["counted"]) <= limit

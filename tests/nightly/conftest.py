@@ -1,4 +1,4 @@
-"""The long tests use what the short ones do."""
+"""The long tests use the helper modules of tests/python."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Raw tensors through a session to a file, the way the snapshot of an epoch takes."""
+"""Writes raw tensors through a session to a file, as the snapshot of an epoch does."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ from sonde import _core
 
 
 def write_blob(names, tensors, kind):
-    """Takes statistics and a copy now; the file comes later.
+    """Takes statistics and a copy now; the file is written later.
 
     Returns the id of the span they belong to, which is where they are: ``snapshots/<id>/``.
     """
@@ -26,7 +26,7 @@ def write_blob(names, tensors, kind):
 
 
 def without_values(tensors):
-    """Of tensors that are no memory only the catalogue's entry is left."""
+    """Tensors without memory of their own keep only their entry in the catalogue."""
     return [
         (None, {}, str(tensor.dtype).removeprefix("torch."), list(tensor.shape))
         for tensor, _ in tensors

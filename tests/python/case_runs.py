@@ -1,4 +1,4 @@
-"""Runs the programs of cases/ as processes of their own, and reads what they left."""
+"""Runs the programs of cases/ in separate processes, and reads what they left."""
 
 import json
 import os
@@ -64,7 +64,7 @@ class CaseRun:
 
 
 def run_case(folder, name, *args, then=None, status=0, **options):
-    """Runs cases/<name>.py in a new folder; `then`: an expression to be printed behind it."""
+    """Runs cases/<name>.py in a new folder; `then`: an expression to be printed after it."""
     folder.mkdir(parents=True)
     start = ["-c", THEN, str(CASES / f"{name}.py"), then] if then else [str(CASES / f"{name}.py")]
     process = start_python(folder, [*start, *map(str, args)], **options)

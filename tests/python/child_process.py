@@ -1,4 +1,4 @@
-"""Runs Python programs of their own: for exits, signals, forks, and what an import costs."""
+"""Runs Python programs in other processes: for exits, signals, forks and the cost of imports."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def run_python(code, *args, flags=(), env=None, check=True, timeout=TIMEOUT_S, *
 
 
 class RunningPython:
-    """A program that says `ready` on a line of its own, and can then be signalled."""
+    """A program that prints a line `ready`, and can then be signalled."""
 
     def __init__(self, code, *args, env=None):
         self.process = subprocess.Popen(

@@ -1,17 +1,19 @@
 """Every test starts without a session, in an empty directory, without this machine's settings."""
 
+import logging
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import cirron as ci
 import pytest
 
-# What the tests of this folder share lies beside them.
+# The modules that these tests share are in this folder.
 sys.path.insert(0, str(Path(__file__).parent))
 
-# A runner in the background may hand SIGINT down ignored; caught here, children get the default.
+# A runner in the background may pass SIGINT on as ignored. Handled here, children get the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -28,7 +30,7 @@ def fresh_process(tmp_path, monkeypatch):
     workdir.mkdir()
     monkeypatch.chdir(workdir)
     ci.shutdown()
-    # What earlier tests recorded without a session goes with this one, not with the test's.
+    # What earlier tests recorded without a session goes into this session, not into the test's.
     ci.profile(output="none")
     ci.shutdown()
     monkeypatch.setattr("cirron.instance._default", None)
@@ -44,15 +46,15 @@ def workdir(fresh_process, tmp_path):
 
 @pytest.fixture
 def spool_dir(workdir):
-    """Where profile() writes when it is told nothing."""
+    """Where profile() writes by default."""
     return workdir / ".cirron" / "spool"
 
 
 @pytest.fixture
 def session():
-    """A session with the default output and no tick of its own during the test."""
+    """A session with the default output that does not flush by itself during the test."""
     handle = ci.profile(flush_interval=3600)
-    ci.flush()  # the drain thread looks once when it starts
+    ci.flush()  # the drain thread drains once when it starts
     return handle
 
 
@@ -66,8 +68,34 @@ def memory():
 
 @pytest.fixture
 def hooked(fresh_process):
-    """A session in memory with the PyTorch hook, and a torch that begins the same each time."""
+    """A session in memory with the PyTorch hook; torch has a fixed seed."""
     import torch
 
     torch.manual_seed(0)
     return ci.profile(output="none", frameworks=["torch"], flush_interval=3600)
+
+
+@pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
+def pl(request, fresh_process):
+    """Lightning under both of its names, with a session. Its messages for users are silenced."""
+    package = pytest.importorskip(request.param)
+    import torch
+    from lightning_runs import profile
+
+    for name in ("lightning", "pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    torch.manual_seed(0)
+    profile()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(lightning|pytorch_lightning|torch)\b")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        yield package
+    ci.shutdown()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program with several processes, to be written by the test."""
+    from run_programs import Program
+
+    return Program(tmp_path)

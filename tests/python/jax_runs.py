@@ -1,4 +1,4 @@
-"""Loops with jax.jit; test_hooks_jax.py says what is right."""
+"""Loops with jax.jit; test_hooks_jax.py checks what they leave."""
 
 import json
 import sys
@@ -94,9 +94,9 @@ def what_is_no_step():
     predict = jax.jit(lambda p, x: x @ p["w"])
     simulate, position = jax.jit(lambda x: x * 0.9), X
     for _ in range(12):
-        sensitivity(params, X + 1.0)  # of parameters that nobody changes
+        sensitivity(params, X + 1.0)  # of parameters that do not change
         curvature(params, X)
-        noisy(params, jax.random.PRNGKey(1), jnp.asarray(0.5))  # others each time, and no gradient
+        noisy(params, jax.random.PRNGKey(1), jnp.asarray(0.5))  # new each time, no gradient
         predict(params, X)
         position = simulate(position)
     return sketch()
@@ -108,7 +108,7 @@ def stepped(params, grads):
 
 @run
 def updates_elsewhere():
-    """Gradients are compiled; the update is a compiled function of its own, or none at all."""
+    """Gradients are compiled; the update is another compiled function, or not compiled."""
     trees = []
     for update_apart in (stepped, jax.jit(stepped)):
         gradients, params = jax.jit(jax.value_and_grad(loss_of)), fresh()
@@ -127,7 +127,7 @@ def updates_elsewhere():
 
 
 def kinds():
-    """How often steps have what in them: `3 (backward)`."""
+    """How many steps contain which spans: `3 (backward)`."""
     found = []
     for span in spans("step"):
         name = " ".join(child["name"] for child in span["children"])
@@ -140,7 +140,7 @@ def kinds():
 
 @run
 def what_says_that_it_is_dispatch():
-    """Not a scope of the program's, in which it may wait for the device."""
+    """A scope that the program opens does not: the program may wait for the device in it."""
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()
     for _ in range(3):
         with ci.scope("step"):
@@ -187,7 +187,7 @@ def two_models_in_turn():
 
 @run
 def frozen_arrays_come_first():
-    """They have the shapes of those that are trained."""
+    """They have the same shapes as the trained ones."""
     step = jax.jit(lambda teacher, p, x: update(p, x + teacher["b"]))
     teacher, params = fresh(), fresh()
     for _ in range(4):
@@ -205,7 +205,7 @@ def eight_models_in_turn():
 
 @run
 def evaluation_that_differentiates():
-    """Forces are gradients of the inputs, which are others each time."""
+    """Forces are gradients of the inputs, which are different each time."""
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()
     forces = jax.jit(jax.grad(lambda p, x: jnp.sum((x @ p["w"]) ** 2), argnums=1))
     for _ in range(3):
@@ -364,7 +364,7 @@ def the_object_stays_what_it_is():
 
 @run
 def the_end_of_a_session():
-    """Functions that live on are as they were, and are no steps of the next session."""
+    """Functions that live on are restored, and are not steps of the next session."""
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()
     for _ in range(3):
         params, _ = step(params, X)
@@ -388,7 +388,7 @@ def the_end_of_a_session():
 
 @run
 def torch_comes_in_the_middle():
-    assert "torch" not in sys.modules  # otherwise its hook is there from the beginning
+    assert "torch" not in sys.modules  # otherwise its hook would be installed from the beginning
     step, params = jax.jit(lambda p, x: update(p, x)), fresh()
     for i in range(6):
         if i == 3:
@@ -399,7 +399,7 @@ def torch_comes_in_the_middle():
 
 @run
 def batches_from_a_loader():
-    """The first call shows nothing, so its batch is skipped, as far as can be told."""
+    """The first call shows nothing, so its batch looks skipped."""
     from torch.utils.data import DataLoader
 
     data = DataLoader([np.asarray(X)] * 4, batch_size=2, collate_fn=np.stack)
@@ -416,7 +416,7 @@ def converted_batches():
     import torch
     from torch.utils.data import DataLoader
 
-    idle = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # has no part in it
+    idle = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # is not used
     data = DataLoader([np.asarray(X)] * 6, batch_size=2, collate_fn=np.stack)
 
     def whole():

@@ -1,4 +1,4 @@
-"""A process that runs Keras, each run in a session of its own, and prints what they left behind.
+"""Runs Keras in one process, each run in its own session, and prints what they left.
 
 The backend is what KERAS_BACKEND says; on tensorflow, Keras is taken from tf.keras. Everything is
 done in one process because a framework takes seconds to import.
@@ -54,7 +54,7 @@ class Callback(keras.callbacks.Callback):
 def make_model(cls=keras.Sequential, **options):
     keras.utils.set_random_seed(0)
     model = cls([keras.layers.Input((4,)), keras.layers.Dense(1)])
-    # Compiling a graph takes longer than all the rest: only where it matters.
+    # Compiling a graph takes longer than all the rest, so it is done only where it matters.
     model.compile("sgd", "mse", **(options or {"run_eagerly": True}))
     return model
 

@@ -1,4 +1,4 @@
-"""Runs of Keras that fail, sessions that come and go, and others who replace the same methods."""
+"""Runs of Keras that fail, repeated sessions, and other tools that replace the same methods."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ from trees import spans
 
 @run
 def failures():
-    """A fit that ends with an exception, from all over the place; then one that does not."""
+    """Fits that end with an exception, raised in many places; then one that does not."""
 
     def fail(error):
         def action(callback, number, logs):
@@ -79,7 +79,7 @@ def failing_evaluate_and_predict():
 
 @run
 def another_patcher():
-    """Somebody else replaces the same methods, before or after us; who restores first is open."""
+    """Another tool replaces the same methods before or after us and restores them first or last."""
     ci.shutdown()
     seen = []
 
@@ -118,7 +118,7 @@ def another_patcher():
     results["after"] = work()
     ci.shutdown()
     ci.profile(output="none", flush_interval=3600, frameworks=[])
-    results["asleep"] = work()  # through theirs and ours
+    results["asleep"] = work()  # through the other tool's methods and ours
     unpatch(originals)
     results["asleep_alone"] = work()
     ci.shutdown()
@@ -128,7 +128,7 @@ def another_patcher():
 
 @run
 def restored():
-    """In place and gone again, three times."""
+    """Installed and removed, three times."""
     results = []
     for names in (["tensorflow"], ["keras"], None):
         ci.shutdown()
@@ -161,7 +161,7 @@ def profile_in_the_middle():
 
 @run
 def hook_that_fails():
-    """A fault of ours, wherever it is: one warning, training goes on, nothing stays open."""
+    """Our hook fails, in any place: one warning, training goes on, nothing stays open."""
     from sonde import _core
 
     messages = []

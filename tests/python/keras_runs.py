@@ -1,4 +1,4 @@
-"""Runs of Keras as a user has them; what is expected of them says test_hooks_tensorflow.py."""
+"""Runs of Keras as users write them; test_hooks_tensorflow.py checks what they leave."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def slow_optimizer():
 
 @run
 def metrics_of_every_batch():
-    """What a callback on the training thread sees is what is on record."""
+    """The recorded values are those that a callback on the training thread sees."""
     seen = []
     model = make_model(metrics=["mae"])
     fit(
@@ -84,14 +84,14 @@ def time_of_the_device():
     after = [spans("validation")[-1]["gpu_ns"], spans("predict")[-1]["gpu_ns"]]
     ci.shutdown()
     ci.profile(output="none", flush_interval=3600)
-    # A callback that may not be called from another thread: Keras waits for every batch.
+    # Keras must call this callback from the main thread, so it waits for every batch.
     fit(model, callbacks=[Callback(on_train_batch_end=lambda self, number, logs: None)])
     return {"timing": timing, "epochs": epochs, "after": after, "waited_for": with_timing()}
 
 
 @run
 def work_for_the_device():
-    """Batches that take the device far longer than it takes to hand them over."""
+    """Batches that keep the device busy for much longer than handing them over takes."""
     if BACKEND != "jax":
         return None
     width = 1024
@@ -143,7 +143,7 @@ def early_stop():
 
 @run
 def forms_of_callbacks():
-    """Every way to hand them over; how often they were called, and whether they are unchanged."""
+    """Every way to pass callbacks: how often they were called, and whether they are unchanged."""
     results = {}
     for form in ("none", "single", "list", "tuple", "positional", "callback_list"):
         called = []
@@ -228,7 +228,7 @@ def evaluate_and_predict():
 
 @run
 def from_a_callback():
-    """What a user's callback starts lies inside of what it was called in."""
+    """What a user's callback starts is inside the span in which it was called."""
     model, other = make_model(), make_model()
 
     def evaluate(callback, number, logs):

@@ -34,7 +34,7 @@ BUSY = """
 
 
 def kill_after(delay, directory, code=BUSY):
-    """Runs the program, kills it, returns the number of steps it had said it closed."""
+    """Runs the program and kills it. Returns the number of steps that it reported as closed."""
     with RunningPython(code, directory) as child:
         child.wait_for()
         time.sleep(delay)

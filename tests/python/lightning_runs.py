@@ -1,10 +1,13 @@
 """Small Lightning runs, and the trees they leave."""
 
+import cirron as ci
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from trees import sketch
 
+PACKAGES = ["lightning.pytorch", "pytorch_lightning"]
 TRAIN = "forward backward optimizer_step"
 STEP = f"(data_load {TRAIN})"
 CHECK = "(data_load forward:eval)"
@@ -58,7 +61,7 @@ def make_loader(batches=2, **options):
 
 
 class Stream(IterableDataset):
-    """Nobody knows how long: Lightning looks one batch ahead."""
+    """A dataset without a length: Lightning fetches one batch ahead."""
 
     def __init__(self, batches):
         self.batches = batches
@@ -81,3 +84,21 @@ def plain_loop():
     for x, y in make_loader(1):
         mse_loss(model(x), y).backward()
         optimizer.step()
+
+
+def profile(frameworks=("lightning", "torch")):
+    return ci.profile(output="none", frameworks=list(frameworks), flush_interval=3600)
+
+
+def assert_nothing_is_left(before):
+    """Nothing is open, and the torch hook records the program's own loops again."""
+    plain_loop()
+    with ci.scope("after"):
+        pass
+    found = sketch()
+    assert found == f"{before} epoch[0]({steps(0)}) after".lstrip(), found
+    assert "..." not in found
+
+
+def callbacks_of(trainer):
+    return [callback for callback in trainer.callbacks if "Sonde" in type(callback).__name__]

@@ -1,4 +1,4 @@
-"""Holds the trace of a program against what the program said of itself (loop_truth.py)."""
+"""Compares the trace of a program with what the program says about itself (loop_truth.py)."""
 
 import math
 
@@ -30,7 +30,7 @@ class Place:
 
 
 class Check:
-    """`errors` is empty where the trace is one of the right ones."""
+    """`errors` is empty if the trace is one of the right ones."""
 
     def __init__(self, truth, root, snapshots=None):
         self.truth, self.root = truth, root
@@ -170,7 +170,7 @@ class Check:
     def waits_for_a_look(self, number, place):
         """A batch was fetched, and before anything is done with it comes a validation.
 
-        The step begins behind that, so the fetch is in the epoch alone.
+        The step begins after that, so the fetch is in the epoch and in no step.
         """
         later = [op.role for op in self.truth.ops[number + 1 :] if op.kind != "data_load"]
         looks = any(op.role in ("val", "maybe") for op in self.truth.ops[number + 1 :][:1])
@@ -183,7 +183,7 @@ class Check:
         )
 
     def is_in_the_look(self, number, place):
-        """The first batch of a loop that trains in evaluation mode, and a look behind its fetch."""
+        """The first batch of a loop that trains in evaluation mode, with a look after its fetch."""
         ops = self.truth.ops
         op, look = ops[number], ops[number + 1 : number + 2]
         if (op.kind, op.epoch, op.step) != ("data_load", 0, 0):
@@ -256,7 +256,7 @@ class Check:
                 self.say(f"{number}: {op.kind} of a rollout is in {self.places[number].where()}")
 
     def check_nothing_more(self):
-        """No epoch, step or validation that nothing of the program lies in."""
+        """There is no epoch, step or validation that contains nothing of the program."""
         known = {level: set() for level in LEVELS}
         for place, op in zip(self.places, self.truth.ops, strict=True):
             for level, span in zip(LEVELS, (place.epoch, place.step, place.val), strict=True):
@@ -276,13 +276,13 @@ class Check:
                 self.say(f"{level}{index} should not be there")
 
     def justifies(self, op, level):
-        """Whether that span there is a reason for the level. Without a loader, a forward that may
+        """Whether that span is a reason for the level. Without a loader, a forward that may
         be the first of another step is one too."""
         if level == "validation":
             return op.kind == "forward" and op.role != "train"
         kind = self.truth.sections[op.section].kind if op.section >= 0 else "none"
         if self.truth.around and op.role == "maybe":
-            return True  # the end of that scope came before anything could tell
+            return True  # the scope ended before anything could tell
         without_loader = ("plain", "several", "uneven", "scoped", "left_over")
         open_end = kind in without_loader and op.role == "maybe"
         return op.kind != "data_load" and (op.role == "train" or open_end)
@@ -295,7 +295,7 @@ class Check:
     # -- snapshots --
 
     def check_snapshots(self):
-        """An epoch in which an optimizer has stepped has weights and gradients, of its end."""
+        """An epoch in which an optimizer has stepped has the weights and gradients of its end."""
         updated = {}
         for number, place in enumerate(self.places):
             if place.kind == "optimizer_step" and place.epoch is not None:
@@ -309,7 +309,7 @@ class Check:
                 self.check_capture(epoch, records, self.truth.norms.get(updated[epoch["id"]]))
 
     def check_capture(self, epoch, records, norm):
-        """norm: of the first weight of the model that was trained, after the last update."""
+        """norm: the norm of the first weight of the trained model, after the last update."""
         label = f"epoch[{epoch['index']}]"
         if not any(record["tensor_name"].endswith(".grad") for record in records):
             self.say(label, "has no gradients")
@@ -329,7 +329,7 @@ def within(span, name):
 
 
 def has_skipped(span):
-    """It is a step that was skipped, which leaves nothing else, or has one."""
+    """The step itself was skipped, which leaves nothing else, or it contains a skipped one."""
     steps = [span] if span["name"] == "step" else within(span, "step")
     return any(step["attrs"].get("skipped") for step in steps)
 

@@ -1,8 +1,8 @@
-"""Random training programs, each held against what it says of itself.
+"""Random training programs, each compared with what it says about itself.
 
     python tests/python/loop_fuzz.py --minutes 60 --seed 1
 
-prints how many programs were run and, where a trace is wrong, the smallest such program with what
+prints how many programs were run and, if a trace is wrong, the smallest such program with what
 was expected and what was recorded. `--all` goes on after a failure with the next seed, `--parts`
 takes only programs of these parts, `--program "Program(...)"` runs one again, as it was printed.
 """
@@ -40,7 +40,7 @@ class WrongTraceError(AssertionError):
 
 
 def run(program, folder=None):
-    """Runs a program under a session of its own; what it says of itself, and its trace."""
+    """Runs a program in its own session. Returns what it says about itself, and its trace."""
     truth = Truth(program.epoch_steps, program.around)
     names = {"T": truth}
     exec(PRELUDE_CODE, names)
@@ -87,7 +87,7 @@ def check(program):
 
 
 def count_marks(span):
-    """The program's own: the first value that is not finite is marked by us."""
+    """The program's own marks; the first value that is not finite also gets one from us."""
     own = [mark for mark in span["marks"] if mark["name"] != "first_non_finite"]
     return len(own) + sum(count_marks(child) for child in span["children"])
 
@@ -109,7 +109,7 @@ def report(program, truth, root, found):
 
 
 def fuzz(examples, seed, until=None, counts=None, parts=()):
-    """Runs so many programs; raises WrongTraceError with the smallest that fails."""
+    """Runs that many programs; raises WrongTraceError with the smallest that fails."""
     counts = Counter() if counts is None else counts
     failed = False
 
@@ -142,7 +142,7 @@ def fuzz(examples, seed, until=None, counts=None, parts=()):
 
 @contextmanager
 def frozen_heap():
-    """What is there already is not looked at by the collections between programs."""
+    """Collections between programs do not look at the objects that exist already."""
     gc.collect()
     gc.freeze()
     try:
@@ -153,7 +153,7 @@ def frozen_heap():
 
 @contextmanager
 def quiet():
-    """What the profiler has to say of each program is not what is looked for."""
+    """Silences what the profiler logs about each program."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -52,7 +52,7 @@ class Update(Short):
     generator_every: int = 1  # gan
     own_target: bool = False  # the trained model is called without gradients first
     monitor: bool = False  # and again after the update
-    scope: bool = False  # a scope of the user's around forward and backward
+    scope: bool = False  # a user's scope around forward and backward
     mark: bool = False
 
 
@@ -99,7 +99,7 @@ class Training(Short):
     after: Val | None = None  # after every pass
     peek: str = "none"  # none, before, kept, forward, mid
     cut: Cut | None = None
-    skip: int = 0  # so many batches of the first pass: it is resumed in the middle
+    skip: int = 0  # batches of the first pass that are skipped: it is resumed in the middle
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,9 +144,9 @@ class Program(Short):
     parts: tuple
     epoch_steps: int = 1000
     in_eval: bool = False  # trains in evaluation mode
-    around: bool = False  # a scope of the user's around each part
+    around: bool = False  # a user's scope around each part
     shared: bool = False  # parts of the same form train the same models
-    on_disk: bool = False  # with a spool, and so with snapshots that can be looked at
+    on_disk: bool = False  # with a spool, so that snapshots can be checked
 
 
 WITHOUT_LOADER = (Iterations, Rollouts)
@@ -198,8 +198,8 @@ def vals(sources=("full", "few", "kept", "tensors")):
 
 
 def settled(val):
-    """With gradients on, on a batch from a kept iterator, behind a loop: the next loop's, as far as
-    anybody can tell."""
+    """With gradients on, on a batch from a kept iterator, after a loop: it looks like a part of
+    the next loop."""
     return replace(val, grad="off") if val.source == "kept" else val
 
 
@@ -245,7 +245,7 @@ def cuts(epochs, batches, update, shape):
 @st.composite
 def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     shape = draw(st.sampled_from((*FOR_SHAPES, "while", *CYCLED_SHAPES)))
-    # Of a loader that is fetched ahead as a whole, nothing tells where its epoch ends.
+    # If a loader is fetched ahead as a whole, nothing tells where its epoch ends.
     ahead = {"ahead1": 1, "cycle_ahead": 1, "ahead2": 2}.get(shape, 0)
     epochs = draw(few)
     update = draw(updates(forms, loader=True))
@@ -260,9 +260,9 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
     after = None if cycled else draw(st.none() | vals().map(settled))
     waits = shape == "while" and cut and cut.place == "fetch"
     if waits and after and after.source == "tensors":
-        # With gradients on, it is on the batch that waits, as far as one can tell.
+        # With gradients on, it looks like training on the batch that waits.
         after = replace(after, grad="off")
-    # What is skipped can be told from what is fetched ahead where a model has the batch itself.
+    # Skipped batches differ from those fetched ahead only if a model gets the batch itself.
     skips = shape in ("plain", "bar", "fresh", "while") and cut is None and update.form != "bare"
     skip = draw(st.integers(1, batches - 1)) if skips and batches > 1 and draw(rarely) else 0
     return Training(
@@ -282,7 +282,7 @@ def trainings(draw, forms=SINGLE + SEVERAL + LOADER_ONLY):
 @st.composite
 def iterations(draw, forms=SINGLE + SEVERAL):
     update = draw(updates(forms, loader=False))
-    # Of a scope around a single step nobody can tell that it is an epoch's.
+    # Nothing tells that a scope around a single step is an epoch's.
     count = max(draw(st.integers(2, 9)), 2 * update.accumulate)
     mid = draw(mids(count))
     if mid and mid.val.source == "kept" and update.scope:
@@ -317,9 +317,9 @@ looks = st.builds(Look, vals().map(settled))
 
 
 def without_neighbours(parts):
-    """Two loops without a loader, and none with one between them, are one loop to any observer.
+    """Two loops without a loader, with no loop over a loader between them, look like one loop.
 
-    And an accumulation that never comes to its step goes on with whatever follows.
+    And an accumulation that never reaches its step goes on with whatever follows.
     """
     kept, open_loop = [], False
     for part in parts:
@@ -374,7 +374,7 @@ def programs(kinds=()):
 
 
 def with_scopes(program):
-    """What nobody can tell where the program has scopes of its own."""
+    """Removes what cannot be told apart if the program opens scopes."""
     parts = program.parts
     if program.around:
         parts = tuple(in_scope(part) for part in parts)
@@ -398,8 +398,8 @@ def restoring(part):
 
 
 def in_scope(part):
-    """In a scope of the program's around every single iteration there are no epochs."""
+    """If the program has a scope around every iteration, there are no epochs."""
     if isinstance(part, Rollouts) and part.count == 1:
         return replace(part, count=2)
-    # What was fetched for nothing is known only behind the end of the scope.
+    # That a batch was not used is known only after the end of the scope.
     return replace(part, cut=None) if isinstance(part, Training) else part

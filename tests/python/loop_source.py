@@ -25,8 +25,8 @@ def source(program):
 
 
 def set_up_all(w, program):
-    """Models and optimizers: of each part its own or, if shared, of each form. Looks take those
-    of the next loop, else of the last."""
+    """Models and optimizers: one set for each part or, if shared, for each form. Looks use those
+    of the next loop, otherwise of the last."""
     loops = [n for n, part in enumerate(program.parts) if not isinstance(part, Look)]
     first = {}
     for n in loops:
@@ -44,7 +44,7 @@ def set_up_all(w, program):
 
 
 def readable(text):
-    """The program without what it says of itself."""
+    """The program without what it says about itself."""
     return "\n".join(line for line in text.splitlines() if not is_note(line))
 
 
@@ -196,7 +196,7 @@ def write_pass(w, part, n):
             write_second_fetch(w, n)
         write_body(w, part, n)
     if part.shape == "zip":
-        w("T.dropped()")  # the longer of the two is asked once more
+        w("T.dropped()")  # the longer of the two is fetched from once more
 
 
 def write_second_fetch(w, n):

@@ -1,19 +1,19 @@
-"""What a training program says of itself while it runs: the truth that its trace is held against.
+"""What a training program says about itself while it runs: the truth for its trace.
 
 A program of loop_programs.py calls `T`, a Truth, beside what it does: `T.epoch()` where a pass over
 the training data begins, `T.op("forward")` before a forward, and so on. So every fetch, forward,
 backward and optimizer step has a role. loop_check.py compares the roles with the spans.
 
-Where no observer of a process could tell, more than one answer is right:
+If no observer of a process could tell, more than one answer is right:
 
-1.  A validation before the first or after the last step of an epoch lies in it or beside it, where
-    the iterator of the epoch is still alive or there is no loader. So does one between the last
+1.  A validation before the first or after the last step of an epoch is in it or beside it, if the
+    iterator of the epoch is still alive or there is no loader. So does one between the last
     step of one epoch and the first of the next.
 2.  A validation between two steps of a loader's epoch is a child of the epoch or of a step.
 3.  Forwards with gradients, in training mode, on tensors or on batches from an iterator that is
     kept, and never followed by a backward of theirs: a validation, or a part of the step before or
     after them. To tell, one would have to look into the graph of the next loss. In evaluation mode
-    it is a validation between two steps of an epoch, and may be nothing elsewhere.
+    it is a validation between two steps of an epoch; elsewhere it may be none.
 4.  A forward of a trained model without gradients inside a step (the target of a double DQN, the
     accuracy on the batch just trained with), also in evaluation mode, or one with gradients on a
     batch of another loader: a part of the step, or a validation in it.
@@ -23,14 +23,14 @@ Where no observer of a process could tell, more than one answer is right:
     turns unevenly, only what leads to one optimizer step has to be in one step.
 7.  Updates by hand from a loader: each batch a step, or (as in an accumulation that never came to
     its step) the whole pass one step.
-8.  A training loader inside the body of another: the passes of either are the epochs.
-9.  A scope of the user's around a part of each iteration, in the first one, or in one that follows
-    an evaluation: that scope in the step, or the step beside it. So it is for the first step of a
-    pass over a loader, where the model is in evaluation mode.
+8.  A training loader inside the body of another: the passes of one or the other are the epochs.
+9.  A user's scope around a part of each iteration, in the first one, or in one that follows an
+    evaluation: that scope is in the step, or the step is beside it. The same holds for the first
+    step of a pass over a loader, if the model is in evaluation mode.
 10. Left-over batches without a loader and without an optimizer step at the end: a step or outside.
-11. In which step a batch is fetched that is trained with later; where a look at a batch lies.
+11. In which step a batch is fetched that is trained with later; where a look at a batch is.
 12. Two looks at validation data without anything between them, one of them not a pass over a
-    loader of its own: one validation or two. Likewise where a kept iterator begins anew.
+    loader of its own: one validation or two. The same holds when a kept iterator starts again.
 13. An epoch that is left right after a fetch: that fetch may be a step without anything else.
 14. A model that is trained in evaluation mode, and the first batch of its loop: if a look over
     another loader, with gradients on, comes before anything is done with it, its fetch may be in
@@ -68,7 +68,7 @@ class Section:
     """A loop. `kind`: loader, nested, hand_loader, plain (without a loader), several, scoped."""
 
     kind: str
-    scoped: bool = False  # a scope of the program's around a part of each step
+    scoped: bool = False  # the program has a scope around a part of each step
     optional_steps: set = field(default_factory=set)  # epochs that may end in a step of a fetch
 
 
@@ -91,7 +91,7 @@ class Look:
 class Truth:
     def __init__(self, epoch_steps, around=False):
         self.epoch_steps = epoch_steps
-        self.around = around  # each part lies in a scope of the program's
+        self.around = around  # the program has a scope around each part
         self.ops, self.sections, self.looks = [], [], []
         self.skipped = self.marks = 0
         self.look = None
@@ -101,7 +101,7 @@ class Truth:
         self.step_done = True
         self.pending = []
         self.wrapped = False
-        self.in_eval = False  # a model was trained in evaluation mode: the hint is worth nothing
+        self.in_eval = False  # a model was trained in evaluation mode: the hint tells nothing
         self.splits = set()  # ops that may begin another validation
         self.norms = {}  # by optimizer step: what a weight was after it
 
@@ -170,7 +170,7 @@ class Truth:
             self.op("optimizer_step", lead=lead)
 
     def weights(self, model):
-        """Behind an update: what the first weight of the model is now."""
+        """After an update: the norm of the first weight of the model."""
         self.in_eval |= not model.training
         steps = [
             n for n in range(len(self.ops) - 1, -1, -1) if self.ops[n].kind == "optimizer_step"
@@ -183,7 +183,7 @@ class Truth:
         self.in_eval |= not model.training
 
     def fetch(self):
-        """Inside the fetch of a batch, whoever asked for it."""
+        """Inside the fetch of a batch."""
         self.pending.append(self.op("data_load", role="free"))
 
     def resolve(self, role):
@@ -203,9 +203,9 @@ class Truth:
     def val(self, place, own_pass, gradients_off, hint):
         """Evaluation begins. place: in (the loop of an epoch goes on) or between (epochs).
 
-        own_pass (over a loader) or gradients_off tell whoever looks, and between two steps also
-        hint: eval() is called on a model in training mode. In the middle of a step only own_pass
-        and gradients_off together do.
+        An observer can tell by own_pass (over a loader) or gradients_off, and between two steps
+        also by hint: eval() is called on a model in training mode. In the middle of a step it takes
+        own_pass and gradients_off together.
         """
         self.resolve("free")
         kind = self.sections[-1].kind if self.sections else "none"
@@ -239,7 +239,7 @@ class Truth:
         self.look = None
 
     def new_pass(self):
-        """A cycled loader begins anew."""
+        """A cycled loader starts again."""
         self.wrapped = True
 
     def collect(self, certain=True):
@@ -259,7 +259,7 @@ class Truth:
             steps = [n for n, op in enumerate(self.ops) if self.is_step_of(op, look)]
             if mine and steps:
                 look.inside_sure = steps[0] < mine[0] and steps[-1] > mine[-1]
-            # The end of a scope of the program's may come before anything tells.
+            # A scope of the program may end before anything tells.
             cut = self.around and not look.own_pass
             if (look.by_hint or cut) and not look.inside_sure:
                 look.role = "maybe"
@@ -273,7 +273,7 @@ class Truth:
         here = (op.section, op.epoch) == (look.section, look.epoch)
         return op.role == "train" and op.kind != "data_load" and here
 
-    # -- the answers that are right, for a loop --
+    # -- the right answers for a loop --
 
     def answers(self, section):
         """A list of dicts: op number -> (epoch, step), None for anywhere."""
@@ -323,7 +323,7 @@ class Truth:
         return {n: None if self.is_loose(n) else said[n] for n in mine}
 
     def is_loose(self, number):
-        """Before the optimizer step of the first iteration, or of one behind an evaluation."""
+        """Before the optimizer step of the first iteration, or of one after an evaluation."""
         op = self.ops[number]
         if op.kind == "optimizer_step":
             return False
@@ -342,6 +342,6 @@ class Truth:
 
 
 def one_epoch(said):
-    """The same steps, numbered through."""
+    """The same steps, numbered without a break."""
     steps = {place: number for number, place in enumerate(dict.fromkeys(said.values()))}
     return {n: (0, steps[place]) for n, place in said.items()}

@@ -98,7 +98,7 @@ def write_loss(w, form, n, i, x, loader):
     elif form == "two_models":
         forward(w, f"loss = b{n}(m{n}({x})).pow(2).mean()", 2)
     elif form in ("teacher", "frozen_teacher"):
-        # Without a loader nothing of the first iteration is known when the teacher is called.
+        # Without a loader, nothing is known about the first iteration when the teacher is called.
         role = None if loader else f"(None if {i} else 'free')"
         with w.maybe(form == "teacher", "with torch.no_grad():"):
             forward(w, f"wanted = t{n}({x})", role=role)

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-# What programs use; `T` is the Truth, for which a batch is noted where it is put together.
+# What programs use. `T` is the Truth; it is told when a batch is put together.
 PRELUDE = """
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Loops of the program's own with Keras and TensorFlow; test_hooks_own_loops.py says what is right.
+"""Loops without fit, with Keras and TensorFlow; test_hooks_own_loops.py checks what they leave.
 
 On the torch backend a Keras optimizer in a torch loop, on tensorflow a GradientTape.
 """
@@ -159,7 +159,7 @@ if BACKEND == "tensorflow":
 
     @run
     def tapes():
-        """Nested, persistent, asked inside of their own with statement, left by an exception."""
+        """Nested, persistent, asked within their own with statement, left by an exception."""
         loop = Loop()
         weights = loop.model.trainable_weights
         with tf.GradientTape() as outer, tf.GradientTape() as inner:
@@ -180,7 +180,7 @@ if BACKEND == "tensorflow":
 
     @run
     def two_optimizers():
-        """As a GAN has them: two forwards, two backwards, two updates make one step."""
+        """As in a GAN: two forwards, two backwards and two updates make one step."""
         first, second = Loop(), Loop()
         for _ in range(4):
             first.step()

@@ -1,4 +1,4 @@
-"""A model and a dataset as transformers and accelerate like them, and what their loops give."""
+"""A model and a dataset for transformers and accelerate, and the tree of their loops."""
 
 import torch
 

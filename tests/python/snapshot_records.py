@@ -1,4 +1,4 @@
-"""What a session has written of its snapshots, by epoch and tensor."""
+"""The snapshot records that a session has written, by epoch and tensor."""
 
 import math
 

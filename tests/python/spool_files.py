@@ -1,4 +1,4 @@
-"""Reads a spool directory the strict way: every file whole, every file legal JSON of the schema."""
+"""Reads a spool directory strictly: every file must be complete and valid JSON of the schema."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the statistics of a tensor are, in NumPy's extended precision: decides who is right."""
+"""The statistics of a tensor in NumPy's extended precision: the expected values of the tests."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Programs on a terminal of their own, and what stands on its screen in the end."""
+"""Runs programs on a terminal of their own, and reads its screen."""
 
 import fcntl
 import os
@@ -30,7 +30,7 @@ def run_on_terminal(code, *args, columns=100):
             continue
         try:
             written += os.read(ours, 65536)
-        except OSError:  # nobody has it open any more
+        except OSError:  # the program has closed it
             break
     os.close(ours)
     assert process.wait(TIMEOUT_S) == 0, written.decode(errors="replace")

@@ -169,7 +169,7 @@ def test_thousands_of_tasks(session, spool_dir):
     assert health["scope_drop_count"] == 0
 
 
-def test_more_tasks_than_stacks_are_counted_and_starve_nobody(memory):
+def test_more_tasks_than_stacks_are_counted_and_others_go_on(memory):
     async def one(number, gate):
         with ci.scope("task", index=number):
             await gate.wait()

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors")
 from safetensors.torch import load_file  # noqa: E402
 
-# For programs of their own: what the tests of this folder share.
+# For programs in other processes: the modules that the tests of this folder share.
 SHARED = {"PYTHONPATH": str(Path(__file__).parent)}
 
 
@@ -28,7 +28,7 @@ def records_in(spool_dir):
 
 
 def write(tensors, kind="weights"):
-    """Through a session to its end; the file's path and the records."""
+    """Writes through a session and ends it. Returns the path of the file and the records."""
     ci.profile(flush_interval=3600)
     span = write_blob(list(tensors), list(tensors.values()), kind)
     ci.shutdown()
@@ -139,7 +139,7 @@ def test_an_unusable_directory_loses_the_blob_and_not_the_records(workdir, caplo
     assert ci.health()["blob_drop_count"] == 0, "no session, no counters"
 
 
-def test_without_a_directory_it_is_said_once(caplog):
+def test_without_a_directory_it_is_reported_once(caplog):
     handle = ci.profile(output="none")
     for _ in range(2):
         write_blob(["w"], [torch.ones(3)], "weights")
@@ -243,7 +243,7 @@ def test_the_end_of_the_program_writes_what_waits(tmp_path):
     assert [r["mode"] for r in records_in(tmp_path / "spool")] == ["full"] * 3
 
 
-def test_no_memory_for_a_copy_is_said_and_counted(tmp_path):
+def test_no_memory_for_a_copy_is_reported_and_counted(tmp_path):
     done = run_python(
         """
         import resource, sys, torch, cirron as ci
@@ -266,7 +266,7 @@ def test_no_memory_for_a_copy_is_said_and_counted(tmp_path):
 
 
 def test_no_thread_for_the_file_leaves_signals_and_statistics(tmp_path):
-    """A limit on memory that a thread's stack does not fit into."""
+    """The limit on memory is too small for the stack of another thread."""
     done = run_python(
         """
         import resource, signal, sys, torch, cirron as ci

@@ -1,4 +1,4 @@
-"""Small programs as people write them, each with the tree, the snapshots and the words it gives."""
+"""Small programs as people write them, each with its tree, its snapshots and its messages."""
 
 import re
 
@@ -35,7 +35,7 @@ def check_levels(run, steps):
 
 
 def below(node, name):
-    """Spans of that name below a node; a step may not lie in another, nor in a validation."""
+    """Spans of that name below a node. No step may be inside another or inside a validation."""
     assert all(count(each, "step") == 0 for each in named(node, "validation") + named(node, "step"))
     return count(node, name)
 
@@ -91,7 +91,7 @@ def check_ordinary(run, steps, weights=LINEAR):
 
 
 def check_validations(run, places, forwards):
-    """`places`: for each validation the index of its epoch, None where it lies beside them."""
+    """`places`: for each validation the index of its epoch; None: it is beside the epochs."""
     found = []
     for validation in run.named("validation"):
         around = [epoch["index"] for epoch in run.epochs() if inside(validation, epoch)]
@@ -196,10 +196,10 @@ def test_two_optimizers_no_loader(tmp_path):
     check_levels(run, [50])
     for name, number in {"forward": 200, "backward": 100, "optimizer_step": 100}.items():
         assert len(named_in_steps(run, name)) == count(run.session, name) == number
-    # Where in an iteration a step begins is free; each has both optimizers all the same.
+    # A step may begin anywhere in an iteration, but each has both optimizers.
     assert {count(step, "optimizer_step") for step in run.named("step")[1:-1]} == {2}
     names = set().union(*run.snapshots())
-    # Two models of one class: each under a name of its own.
+    # Two models of one class, each under its own name.
     assert len(names) == 8
     assert {name.split(".", 1)[1] for name in names} == LINEAR | {"weight.grad", "bias.grad"}
     assert len(run.snapshots()) == 1

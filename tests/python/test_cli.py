@@ -1,60 +1,14 @@
-"""The command `sonde`, on spools, on running processes and on dead ones."""
+"""The command `sonde`, and `sonde trace`."""
 
-import contextlib
 import json
 import re
 import shutil
-import signal
 import subprocess
-import time
-from pathlib import Path
 
 import pytest
 from child_process import RunningPython, run_python
+from cli_runs import CHILD, REFERENCE
 from sonde_command import sonde, sonde_path
-from spool_files import Spool
-
-REFERENCE = Path(__file__).parents[1] / "data" / "reference-spool"
-
-# Scopes open on two threads, after some that closed.
-CHILD = """
-    import sys, threading, time
-    import cirron as ci
-
-    ci.profile(path=sys.argv[1], flush_interval=float(sys.argv[2]), frameworks=[])
-    ready = threading.Event()
-
-    def load():
-        with ci.scope("loader", worker=3):
-            ready.set()
-            time.sleep(600)
-
-    with ci.scope("warmup"):
-        ci.mark("lr", 0.25)
-    threading.Thread(target=load, daemon=True).start()
-    ready.wait()
-    for epoch in ci.epochs(range(2)):
-        for batch in ci.batches(range(3)):
-            ci.mark("loss", 0.5)
-        if epoch == 1:
-            with ci.scope("forward", layer="conv"):
-                ci.mark("depth", 7)
-                print("ready", flush=True)
-                for _ in sys.stdin:
-                    with ci.scope("extra"):
-                        ci.mark("more", 1)
-                    print("done", flush=True)
-"""
-
-
-def killed_run(directory, interval=3600):
-    """A run that was killed with scopes open; returns its pid."""
-    with RunningPython(CHILD, directory, interval) as run:
-        run.wait_for()
-        run.signal(signal.SIGKILL)
-        run.process.wait()
-        return run.pid
-
 
 # --- the command itself ---------------------------------------------------------------------------
 
@@ -70,7 +24,7 @@ def test_version():
 
 
 @pytest.mark.parametrize("args", [["bogus"], ["trace", "--bogus"], ["trace", ".", "--last", "x"]])
-def test_a_wrong_call_is_said_on_standard_error(args):
+def test_a_wrong_call_is_reported_on_standard_error(args):
     done = sonde(*args, status=2)
     assert done.stdout == ""
     assert "--help" in done.stderr
@@ -82,12 +36,19 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_output_that_cannot_be_written_is_said(tmp_path):
+def test_output_that_cannot_be_written_is_reported(tmp_path):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
             [sonde_path(), "trace", REFERENCE], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert "cannot write" in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--help"], ["somewhere"]])
+def test_a_command_that_there_is_not_is_named(more):
+    said = sonde("report", *more, status=2).stderr
+    assert "there is no command report" in said
+    assert "trace, snapshots, autopsy, tail" in said
 
 
 # --- trace ----------------------------------------------------------------------------------------
@@ -335,258 +296,3 @@ def test_trace_of_a_running_process_shows_what_is_open(tmp_path):
         summary = sonde("trace", tmp_path, "--summary").stdout
         assert "open" in summary.splitlines()[0]
         assert sonde("trace", tmp_path, "--last", "1").stdout.count("\n") == 1
-
-
-# --- autopsy --------------------------------------------------------------------------------------
-
-
-def test_autopsy_where_nothing_happened(tmp_path):
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
-    sonde("autopsy", tmp_path / "nothing", status=1)
-    file = tmp_path / "x.json"
-    file.write_text("{}")
-    assert "name the output directory" in sonde("autopsy", file, status=1).stderr
-
-
-def test_autopsy_after_a_proper_end(tmp_path):
-    run_python("import sys, cirron as ci; ci.profile(path=sys.argv[1], frameworks=[])", tmp_path)
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
-
-
-def test_autopsy_of_a_killed_process(tmp_path):
-    pid = killed_run(tmp_path)
-    before = sonde("autopsy", tmp_path, "--keep").stdout
-    assert f"pid {pid}, rank 0" in before and ": DEAD\n" in before
-    assert "the exact time is not known" in before
-    assert "nothing was moved" in before
-
-    text = sonde("autopsy", tmp_path).stdout
-    opened = [line.split(" - open for")[0] for line in text.splitlines() if "open for" in line]
-    assert sorted(line.strip() for line in opened) == [
-        "cirron.session", "epoch[1]", "forward", "loader",
-    ]  # fmt: skip
-    assert "      epoch[1]" in opened and "        forward" in opened
-    assert f"(tid {pid})" in text
-    assert '{"layer":"conv"}' in text
-    assert "batch[2] - " in text
-    assert "depth=7 on forward" in text
-    assert "moved into the spool: " in text
-    assert "4 scopes that had been open, out of 1 journal" in text
-
-    spool = Spool(tmp_path / "spool")
-    assert sorted(spool.names()) == sorted(
-        ["warmup", "loader", "epoch", "epoch", "forward", "cirron.session"] + 6 * ["batch"]
-    )
-    assert spool.path(spool.one("forward")) == ["cirron.session", "epoch", "forward"]
-    assert spool.one("forward")["attrs"]["sonde.closed_by"] == "death"
-    assert not list((tmp_path / "live").glob("*.journal"))
-
-    again = sonde("autopsy", tmp_path).stdout
-    assert "recovered earlier" in again and "forward - open for" in again
-    assert "moved" not in again
-    assert len(Spool(tmp_path / "spool").spans) == len(spool.spans)
-
-
-# Ends properly, but what it recorded cannot be written.
-WITHOUT_SPOOL = """
-    import shutil, sys
-    from pathlib import Path
-    import cirron as ci
-    ci.profile(path=sys.argv[1], flush_interval=3600, frameworks=[])
-    ci.flush()
-    spool = Path(sys.argv[1]) / "spool"
-    shutil.rmtree(spool)
-    spool.write_text("in the way")
-    with ci.scope("work"):
-        ci.mark("loss", 0.5)
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_autopsy_of_a_run_that_ended_but_could_not_write(tmp_path):
-    run_python(WITHOUT_SPOOL, tmp_path, stdin=subprocess.DEVNULL)
-    (tmp_path / "spool").unlink()
-    before = sonde("autopsy", tmp_path, "--keep").stdout
-    assert ": ended, 3 records were left in the journal\n" in before
-    assert "nothing was moved" in before
-    text = sonde("autopsy", tmp_path).stdout
-    assert ": ended, 3 records were left in the journal and are now recovered\n" in text
-    assert "DEAD" not in text and "died" not in text
-    spool = Spool(tmp_path / "spool")
-    assert sorted(spool.names()) == ["cirron.session", "work"]
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
-
-
-def test_autopsy_as_json(tmp_path):
-    pid = killed_run(tmp_path)
-    report = json.loads(sonde("autopsy", tmp_path, "--json").stdout)
-    (process,) = report["processes"]
-    assert (process["pid"], process["fate"]) == (pid, "dead")
-    assert {scope["name"] for scope in process["open"]} == {
-        "cirron.session", "epoch", "forward", "loader",
-    }  # fmt: skip
-    assert process["last_sign_ns"] >= process["started_ns"]
-    assert report["moved"]["journals"] == 1
-    (moved,) = report["moved"]["files"]
-    assert moved in {file.name for file in Spool(tmp_path / "spool").files}
-
-
-def test_autopsy_finds_the_last_spans_in_the_spool(tmp_path):
-    with RunningPython(CHILD, tmp_path, 0.05) as run:
-        run.wait_for()
-        deadline = time.monotonic() + 20
-        while len(list((tmp_path / "spool").glob("*.json"))) == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(0.3)
-        run.signal(signal.SIGKILL)
-        run.process.wait()
-    text = sonde("autopsy", tmp_path, "--keep").stdout
-    assert "last closed spans" in text
-    assert "batch[2] - " in text
-
-
-def test_autopsy_leaves_a_running_process_alone(tmp_path):
-    with RunningPython(CHILD, tmp_path, 3600) as run:
-        run.wait_for()
-        text = sonde("autopsy", tmp_path).stdout
-        assert ": running\n" in text
-        assert "open now:" in text and "forward - open for" in text
-        assert "moved" not in text and "died" not in text
-        assert list((tmp_path / "live").glob("*.journal"))
-        status, _, errors = run.finish()
-        assert (status, errors) == (0, "")
-    assert len(Spool(tmp_path / "spool").named("batch")) == 6
-
-
-def test_autopsy_of_a_journal_of_another_kind(tmp_path):
-    (tmp_path / "live").mkdir()
-    (tmp_path / "live" / "1.journal").write_bytes(b"something else" * 100_000)
-    done = sonde("autopsy", tmp_path, status=1)
-    assert "is no journal" in done.stderr
-    assert (tmp_path / "live" / "1.journal").exists()
-
-
-# --- tail -----------------------------------------------------------------------------------------
-
-
-def test_tail_where_nothing_runs(tmp_path):
-    assert "sonde trace" in sonde("tail", tmp_path, status=1).stderr
-    assert "name the output directory" in sonde("tail", tmp_path / "x", status=1).stderr
-
-
-def test_tail_once_shows_the_open_stacks(tmp_path):
-    with RunningPython(CHILD, tmp_path, 3600) as run:
-        run.wait_for()
-        text = sonde("tail", tmp_path, "--once").stdout
-        assert f"pid {run.pid}" in text
-        assert "forward - open for" in text and "loader - open for" in text
-
-
-@contextlib.contextmanager
-def tail_of(directory, *args):
-    command = [sonde_path(), "tail", directory, "--interval", "0.02", *args]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as tail:
-        try:
-            yield tail
-        finally:
-            tail.kill()
-
-
-def extra_scopes(run, count):
-    for _ in range(count):
-        run.process.stdin.write("go\n")
-        run.process.stdin.flush()
-        assert run.process.stdout.readline() == "done\n"
-        time.sleep(0.05)
-
-
-@pytest.mark.parametrize("interval", [3600, 0.02])
-def test_tail_prints_every_span_once_until_the_end(tmp_path, interval):
-    with RunningPython(CHILD, tmp_path, interval) as run:
-        run.wait_for()
-        with tail_of(tmp_path, "--level", "all") as tail:
-            extra_scopes(run, 5)
-            run.finish()
-            output, errors = tail.communicate(timeout=30)
-    assert (tail.returncode, errors) == (0, "")
-    lines = output.splitlines()
-    assert sum(line.startswith("[cirron] extra - ") for line in lines) == 5
-    assert all("{more=1}" in line for line in lines if line.startswith("[cirron] extra"))
-    forward = [line for line in lines if line.startswith("[cirron] forward - ")]
-    assert len(forward) == 1 and "{depth=7}" in forward[0]
-    assert sum(line.startswith("[cirron] batch[0] - ") for line in lines) == 2
-    assert sum(line.startswith("[cirron] cirron.session - ") for line in lines) == 1
-    assert lines[-1] == f"[cirron] pid {run.pid} (rank 0) ended"
-
-
-def test_tail_of_a_run_that_ended_but_could_not_write(tmp_path):
-    with RunningPython(WITHOUT_SPOOL, tmp_path) as run:
-        run.wait_for()
-        with tail_of(tmp_path) as tail:
-            assert "has been running for" in tail.stdout.readline()
-            assert tail.stdout.readline().startswith("[cirron] work - ")
-            run.finish()
-            output, _ = tail.communicate(timeout=30)
-    assert output.splitlines()[-1] == f"[cirron] pid {run.pid} (rank 0) ended"
-
-
-def test_tail_begins_with_a_few_of_the_spans_before(tmp_path):
-    with RunningPython(CHILD, tmp_path, 0.02) as run:
-        run.wait_for()
-        extra_scopes(run, 3)
-        time.sleep(0.3)
-        with tail_of(tmp_path, "-n", "2", "--name", "extra") as tail:
-            assert "has been running for" in tail.stdout.readline()
-            assert [tail.stdout.readline()[:16] for _ in range(2)] == ["[cirron] extra -"] * 2
-            run.finish()
-            assert "extra" not in tail.communicate(timeout=30)[0]
-
-
-def test_tail_names_ranks_where_there_are_several(tmp_path):
-    with (
-        RunningPython(CHILD, tmp_path, 0.02, env={"RANK": "0"}) as first,
-        RunningPython(CHILD, tmp_path, 0.02, env={"RANK": "1"}) as second,
-    ):
-        first.wait_for()
-        second.wait_for()
-        with tail_of(tmp_path, "--name", "ex*") as tail:
-            extra_scopes(first, 1)
-            extra_scopes(second, 1)
-            first.finish()
-            second.finish()
-            lines = tail.communicate(timeout=30)[0].splitlines()
-    for rank, run in enumerate((first, second)):
-        assert sum(line.startswith(f"[cirron] rank {rank} extra - ") for line in lines) == 1
-        assert f"[cirron] pid {run.pid} (rank {rank}) ended" in lines
-
-
-def test_tail_says_that_a_process_died_and_what_to_do(tmp_path):
-    with RunningPython(CHILD, tmp_path, 3600) as run:
-        run.wait_for()
-        with tail_of(tmp_path) as tail:
-            assert tail.stdout.readline().startswith("[cirron] ")
-            run.signal(signal.SIGKILL)
-            run.process.wait()
-            output, _ = tail.communicate(timeout=30)
-    assert output.splitlines()[-1].endswith(f"sonde autopsy {tmp_path}")
-    assert tail.returncode == 0
-
-
-def test_tail_ends_quietly_on_an_interrupt(tmp_path):
-    with RunningPython(CHILD, tmp_path, 3600) as run:
-        run.wait_for()
-        with tail_of(tmp_path) as tail:
-            assert tail.stdout.readline().startswith("[cirron] ")
-            tail.send_signal(signal.SIGINT)
-            _, errors = tail.communicate(timeout=30)
-        assert (tail.returncode, errors) == (0, "")
-
-
-@pytest.mark.parametrize("more", [[], ["--help"], ["somewhere"]])
-def test_a_command_that_there_is_not_is_named(more):
-    said = sonde("report", *more, status=2).stderr
-    assert "there is no command report" in said
-    assert "trace, snapshots, autopsy, tail" in said

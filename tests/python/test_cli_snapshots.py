@@ -44,7 +44,7 @@ def train(directory, layers=1, epochs=3, value=1.5, **env):
 
 
 def table(directory, *args):
-    """Dicts from the titles of the columns; the columns that are before a reason."""
+    """A dict per line, by column; a line with a reason has only the columns before it."""
     text = sonde("snapshots", directory, *args).stdout
     titles, *rows = [line.split() for line in text.splitlines()]
     return [dict(zip(titles, row, strict=False)) for row in rows]
@@ -83,7 +83,7 @@ def test_a_line_per_epoch_and_tensor(three_epochs):
 
 
 def test_spans_are_found_in_other_files(three_epochs):
-    # Otherwise the tests above and below do not test it.
+    # Otherwise the tests above and below test nothing.
     spool = Spool(three_epochs / "spool")
     apart = [
         record
@@ -151,7 +151,7 @@ def test_a_large_model_shows_the_newest_epoch(large):
     assert shown == [["2", name] for name in names + [name + ".grad" for name in names]]
     assert "48 of 144 lines" in last
     assert "--epoch N" in last and "--tensor GLOB" in last and "--all" in last
-    # What is asked for by name is shown as a whole.
+    # A tensor that is named with --tensor is shown for all epochs.
     assert len(table(large, "--all")) == 144
     assert len(table(large, "--tensor", "*")) == 144
     assert places(table(large, "--epoch", "0"))[0] == (0, "0.weight")
@@ -183,7 +183,7 @@ def test_every_form_of_a_number_that_is_not_finite_is_read(form):
     ]
     clean, dirty = csv.DictReader(io.StringIO(sonde("snapshots", file, "--csv").stdout))
     assert (clean["mean"], clean["max"]) == ("1", "2")
-    if form == "bare":  # says no more
+    if form == "bare":  # this form has no more
         assert dirty["mean"] == "nan"
     else:
         assert (dirty["mean"], dirty["max"], dirty["nan_count"]) == ("1", "2", "2")

@@ -1,4 +1,4 @@
-"""`data_load_ns`: what the fetches of hooks say of themselves, wherever a span can be read."""
+"""`data_load_ns` of the fetches that hooks record, in every form in which a span can be read."""
 
 import json
 import re

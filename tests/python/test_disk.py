@@ -1,4 +1,4 @@
-"""Directories that fail: absent rights, no room, gone, crowded, shared; and a clock that steps."""
+"""Directories that fail: no permission, full, gone, crowded, shared; and a clock that is set."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ def warnings_of(caplog):
 
 @pytest.fixture
 def unusable(tmp_path, request):
-    """A directory nobody can write into, root neither."""
+    """A directory that no user can write into, not even root."""
     if request.param == "file":
         (tmp_path / "taken").write_text("a file")
         return tmp_path / "taken"

@@ -1,4 +1,4 @@
-"""Ends of a process: return, exception, sys.exit, SIGTERM, SIGINT, handlers of the host's own."""
+"""Ends of a process: return, exception, sys.exit, SIGTERM, SIGINT, handlers of the program."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ def test_sigterm_writes_everything_and_kills(tmp_path):
 
 
 def test_sigterm_kills_a_process_that_is_stuck_in_c_code(tmp_path):
-    """A collective that hangs, a kernel that never returns: the GIL may be held for ever."""
+    """A collective that hangs or a kernel that never returns may hold the GIL for ever."""
     then = 'print("ready", flush=True)\nsum(range(10**12))'
     with RunningPython(program(then), tmp_path / "out") as child:
         child.wait_for()
@@ -212,7 +212,7 @@ assert health["enabled"] and health["flush_mode"] == "normal", health
 
 
 def test_default_sigint_action_loses_nothing(tmp_path):
-    """Who restores the default action wants to die on the spot: the journal keeps what was."""
+    """With the default action the process dies at once, and the journal keeps what it recorded."""
     before = "signal.signal(signal.SIGINT, signal.SIG_DFL)"
     with RunningPython(program(WAIT, before), tmp_path / "out") as child:
         child.wait_for()
@@ -227,7 +227,7 @@ def test_default_sigint_action_loses_nothing(tmp_path):
 
 
 def test_signals_in_the_middle_of_flushing(tmp_path):
-    """The handler must not want a lock that the interrupted code holds."""
+    """The handler must not need a lock that the interrupted code holds."""
     code = """
         import signal, sys
         import cirron as ci

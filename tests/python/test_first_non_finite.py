@@ -1,4 +1,4 @@
-"""The first NaN or infinity of a session: said once, on the log and the line sinks, and marked."""
+"""The first NaN or infinity of a session is reported once, in the log and the lines, and marked."""
 
 import logging
 
@@ -22,7 +22,7 @@ def train_until_it_breaks(epochs=5):
 
 
 @pytest.mark.parametrize("snapshots", ["stats", "full"])
-def test_it_is_said_once_and_stays_on_its_epoch(snapshots, caplog, capsys, spool_dir):
+def test_it_is_reported_once_and_stays_on_its_epoch(snapshots, caplog, capsys, spool_dir):
     ci.profile(frameworks=["torch"], output=["spool", "stdout"], snapshots=snapshots)
     train_until_it_breaks()
     ci.flush()

@@ -1,4 +1,4 @@
-"""Forks: the child starts with nothing of the parent's, and neither waits for the other."""
+"""Forks: the child starts without anything of its parent, and neither waits for the other."""
 
 import json
 import os
@@ -302,7 +302,7 @@ def test_subprocess_of_a_profiled_process(tmp_path):
 
 
 def test_in_process_fork_of_the_test_itself():
-    """The interpreter that runs these tests has seen many sessions; a fork of it is clean too."""
+    """The process that runs these tests has had many sessions; its fork starts clean too."""
     import cirron as ci
 
     ci.profile(output="none")
@@ -349,7 +349,7 @@ IN_A_FORKED_CHILD = """
 
 @pytest.mark.parametrize("parent", ["idle", "trained"])
 def test_child_of_a_training_program_has_its_own_hooks(tmp_path, parent):
-    """Not those of its parent beside them: everything would be recorded twice."""
+    """The hooks of its parent must be gone, or everything would be recorded twice."""
     path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = run_python(
         IN_A_FORKED_CHILD,

@@ -42,7 +42,7 @@ def accelerate_loop(epochs=2, batches=2, accumulation=1, dispatch=False):
 
 @pytest.mark.parametrize("dispatch", [False, True])
 def test_accelerate_loop(memory, dispatch):
-    """The loader reads a batch ahead: the last step is still inside its epoch."""
+    """The loader fetches one batch ahead; the last step is still inside its epoch."""
     accelerate_loop(dispatch=dispatch)
     epoch = f"(step[0]{STEP} step[1]{STEP})"
     assert tree() == f"epoch[0]{epoch} {CHECK} epoch[1]{epoch} {CHECK}"

@@ -1,4 +1,4 @@
-"""ignite's engines: loops over a loader that somebody else writes."""
+"""ignite's engines: loops over a loader that are in a library."""
 
 import pytest
 from trees import sketch

@@ -1,4 +1,4 @@
-"""Training steps that are compiled with jax.jit: jax_runs.py does them in a process of its own."""
+"""Training steps that are compiled with jax.jit; jax_runs.py runs them in another process."""
 
 import json
 import os

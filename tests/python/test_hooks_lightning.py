@@ -1,70 +1,31 @@
 """The Lightning hook, through real Trainers, under both names of the package."""
 
-import logging
 import pickle
-import signal
 import sys
-import threading
-import warnings
 from importlib import import_module
 
 import cirron as ci
 import pytest
 from child_process import run_python
-from trees import line, sketch, spans
+from trees import sketch, spans
 
 torch = pytest.importorskip("torch")
 
 from lightning_runs import (  # noqa: E402
     CHECK,
+    PACKAGES,
     STEP,
     TRAIN,
     Stream,
+    assert_nothing_is_left,
+    callbacks_of,
     make_loader,
     make_module,
     make_trainer,
-    plain_loop,
+    profile,
     steps,
-    values,
 )
-from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
-
-PACKAGES = ["lightning.pytorch", "pytorch_lightning"]
-
-
-@pytest.fixture(params=PACKAGES)
-def pl(request, fresh_process):
-    """The package, with a session; what it has to say to people is not of interest here."""
-    package = pytest.importorskip(request.param)
-    for name in ("lightning", "pytorch_lightning", "lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    torch.manual_seed(0)
-    profile()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"(lightning|pytorch_lightning|torch)\b")
-        warnings.filterwarnings("ignore", category=FutureWarning)
-        yield package
-    ci.shutdown()
-
-
-def profile(frameworks=("lightning", "torch")):
-    return ci.profile(output="none", frameworks=list(frameworks), flush_interval=3600)
-
-
-def assert_nothing_is_left(before):
-    """Nothing is open, and a loop of one's own is torch's again."""
-    plain_loop()
-    with ci.scope("after"):
-        pass
-    found = sketch()
-    assert found == f"{before} epoch[0]({steps(0)}) after".lstrip(), found
-    assert "..." not in found
-
-
-def callbacks_of(trainer):
-    return [callback for callback in trainer.callbacks if "Sonde" in type(callback).__name__]
-
 
 # -- how it is attached --
 
@@ -320,277 +281,5 @@ def test_resumed_in_the_middle_of_an_epoch(pl, workdir):
     ci.shutdown()
     profile()
     make_trainer(pl).fit(module, make_loader(3), ckpt_path=workdir / "middle.ckpt")
-    # Lightning does not tell the start of that epoch again; it shows with the first batch.
+    # Lightning does not announce that epoch again; it opens with the first batch.
     assert sketch() == f"data_load epoch[0](step[1]({TRAIN}) step[2]{STEP})"
-
-
-# -- in company --
-
-
-def test_scopes_of_the_user_inside_a_step(pl):
-    def training_step(self, batch, batch_idx):
-        with ci.scope("mine"):
-            loss = self.loss(batch)
-            ci.mark("raw", loss)
-        return loss
-
-    make_trainer(pl).fit(make_module(pl, training_step=training_step), make_loader(2))
-    inside = "(data_load mine(forward) backward optimizer_step)"
-    assert sketch() == f"epoch[0]({steps(0, 1, inside=inside)})"
-
-
-def test_epochs_of_the_user_stay_the_only_ones(pl):
-    def training_step(self, batch, batch_idx):
-        self.log("loss", loss := self.loss(batch), on_step=False, on_epoch=True)
-        return loss
-
-    trainer = make_trainer(pl, num_sanity_val_steps=0, max_epochs=0)
-    module = make_module(pl, training_step=training_step)
-    for epoch in ci.epochs(range(2)):
-        trainer.fit_loop.max_epochs = epoch + 1
-        trainer.fit(module, make_loader(1), make_loader(1))
-    inside = f"({steps(0)} validation{CHECK})"
-    assert sketch() == f"epoch[0]{inside} epoch[1]{inside}"
-    assert [values(span) for span in spans("epoch")] == [{"loss": "summary"}] * 2
-
-
-def test_validation_of_the_user_stays_the_only_one(pl):
-    with ci.scope("validation", fold=1):
-        make_trainer(pl).validate(make_module(pl), make_loader(1), verbose=False)
-    assert sketch() == f"validation{CHECK}"
-
-
-def test_torch_loops_before_and_after(pl):
-    plain_loop()
-    make_trainer(pl).fit(make_module(pl), make_loader(1))
-    plain_loop()
-    assert sketch() == f"epoch[0]({steps(0)}) epoch[0]({steps(0)}) epoch[1]({steps(0)})"
-
-
-def test_loop_without_a_loader_ends_where_a_fit_begins(pl):
-    model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(3):
-        model(torch.randn(2, 4)).sum().backward()
-        optimizer.step()
-    make_trainer(pl).fit(make_module(pl), make_loader(1))
-    assert sketch().endswith(f") epoch[0]({steps(0)})")
-
-
-def test_fit_inside_a_fit(pl):
-    def on_train_epoch_start(self):
-        make_trainer(pl).fit(make_module(pl), make_loader(1))
-
-    module = make_module(pl, on_train_epoch_start=on_train_epoch_start)
-    make_trainer(pl).fit(module, make_loader(1))
-    # The inner one finds an epoch open: it is somebody else's.
-    assert sketch() == f"epoch[0]({steps(0)} {steps(0)})"
-    assert_nothing_is_left(sketch())
-
-
-def test_trainers_on_two_threads(pl):
-    trainers = [make_trainer(pl, max_epochs=2) for _ in range(2)]
-    threads = [
-        threading.Thread(target=trainer.fit, args=(make_module(pl), make_loader(2)))
-        for trainer in trainers
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(span["index"] for span in spans("epoch")) == [0, 0, 1, 1]
-    assert {line(span).partition("(")[2] for span in spans("epoch")} == {f"{steps(0, 1)})"}
-
-
-def test_without_the_torch_hook_there_are_still_epochs_and_steps(pl):
-    ci.shutdown()
-    profile(["lightning"])
-    trainer = make_trainer(pl, max_epochs=2, num_sanity_val_steps=0)
-    trainer.fit(make_module(pl), make_loader(2), make_loader(1))
-    inside = "(step[0] step[1] validation)"
-    assert sketch() == f"epoch[0]{inside} epoch[1]{inside}"
-
-
-# -- what goes wrong --
-
-
-class WantedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("where", "left"),
-    [
-        ("training_step", "epoch[0](step[0](data_load))"),
-        ("on_train_epoch_start", "epoch[0]"),
-        ("on_train_batch_start", "epoch[0](step[0](data_load))"),
-        ("on_before_optimizer_step", "epoch[0](step[0](data_load forward backward "
-                                     "optimizer_step))"),
-        ("validation_step", f"epoch[0]({steps(0)} validation(data_load))"),
-        ("on_train_epoch_end", f"epoch[0]({steps(0)} validation{CHECK})"),
-    ],
-)  # fmt: skip
-def test_exception_leaves_nothing_open(pl, where, left):
-    def fail(self, *args, **kwargs):
-        raise WantedError
-
-    trainer, module = make_trainer(pl, num_sanity_val_steps=0), make_module(pl, **{where: fail})
-    with pytest.raises(WantedError):
-        trainer.fit(module, make_loader(1), make_loader(1))
-    assert sketch() == left
-    module.train()  # torch's hook takes a model that is left in evaluation mode for a sign
-    assert_nothing_is_left(left)
-
-
-@pytest.mark.parametrize("loop", ["validate", "test", "predict"])
-def test_exception_in_a_loop_alone(pl, loop):
-    def fail(self, *args, **kwargs):
-        raise WantedError
-
-    module = make_module(pl, validation_step=fail, test_step=fail, predict_step=fail)
-    with pytest.raises(WantedError):
-        getattr(make_trainer(pl), loop)(module, make_loader(1))
-    assert_nothing_is_left({"validate": "validation"}.get(loop, loop) + "(data_load)")
-
-
-def test_keyboard_interrupt(pl):
-    def training_step(self, batch, batch_idx):
-        raise KeyboardInterrupt
-
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises((SystemExit, KeyboardInterrupt)):
-            make_trainer(pl).fit(make_module(pl, training_step=training_step), make_loader(1))
-    finally:
-        signal.signal(signal.SIGINT, handler)  # Lightning has it ignored
-    assert_nothing_is_left("epoch[0](step[0](data_load))")
-
-
-def test_failure_of_the_hook_is_told_once_and_training_goes_on(pl, monkeypatch, caplog):
-    def fail(*args, **kwargs):
-        raise RuntimeError("as asked for")
-
-    monkeypatch.setattr("sonde._core.loops.step_begins", fail)
-    trainer = make_trainer(pl, max_epochs=2)
-    with caplog.at_level(logging.WARNING, logger="cirron.hooks.lightning"):
-        trainer.fit(make_module(pl), make_loader(2))
-    assert trainer.global_step == 4
-    (record,) = [r for r in caplog.records if r.name == "cirron.hooks.lightning"]
-    assert "as asked for" in record.getMessage()
-    assert "..." not in sketch()
-
-
-def test_session_that_ends_during_a_fit(pl):
-    def training_step(self, batch, batch_idx):
-        if batch_idx == 1:
-            ci.shutdown()
-        return self.loss(batch)
-
-    trainer = make_trainer(pl)
-    trainer.fit(make_module(pl, training_step=training_step), make_loader(3))
-    assert trainer.global_step == 3
-    profile()
-    assert_nothing_is_left("")
-
-
-# -- logged values --
-
-
-def log_everything(pl, **options):
-    def training_step(self, batch, batch_idx):
-        loss = self.loss(batch)
-        self.log("loss", loss, on_step=True, on_epoch=True, **options)
-        if batch_idx == 0:
-            self.log("first", 7.0)
-        return loss
-
-    def validation_step(self, batch, batch_idx):
-        self.log("val_loss", self.loss(batch))
-
-    def test_step(self, batch, batch_idx):
-        self.log("test_loss", self.loss(batch))
-
-    def on_train_epoch_end(self):
-        self.log("late", 3.0)
-
-    def on_train_batch_end(self, outputs, batch, batch_idx):
-        self.log("after", float(batch_idx))
-
-    return make_module(
-        pl,
-        training_step=training_step,
-        validation_step=validation_step,
-        test_step=test_step,
-        on_train_epoch_end=on_train_epoch_end,
-        on_train_batch_end=on_train_batch_end,
-    )
-
-
-def test_values_lie_where_they_belong(pl):
-    trainer, module = make_trainer(pl, max_epochs=2), log_everything(pl)
-    trainer.fit(module, make_loader(2), make_loader(1))
-    trainer.test(module, make_loader(1), verbose=False)
-    point, summary = "point", "summary"
-    first, second = [span["children"] for span in spans("epoch")]
-    for children in (first, second):
-        assert [values(span) for span in children] == [
-            {"loss_step": point, "first": point, "after": point},
-            {"loss_step": point, "after": point},
-            {"val_loss": summary},
-        ]
-    assert [values(span) for span in spans("epoch")] == [
-        {"loss_epoch": summary, "late": summary}
-    ] * 2
-    assert values(spans("validation")[0]) == {}  # the sanity check
-    assert values(spans("test")[0]) == {"test_loss": summary}
-
-
-def test_values_are_those_of_lightning(pl):
-    trainer = make_trainer(pl)
-    trainer.fit(log_everything(pl), make_loader(2), make_loader(1))
-    (epoch,) = spans("epoch")
-    marks = {mark["name"]: mark["value"] for mark in epoch["marks"]}
-    assert marks["loss_epoch"] == trainer.callback_metrics["loss_epoch"].item()
-    losses = [step["marks"][0]["value"] for step in spans("step")]
-    assert sum(losses) / 2 == pytest.approx(marks["loss_epoch"])
-    assert [step["marks"][-1]["value"] for step in spans("step")] == [0.0, 1.0]
-    (check,) = [span for span in spans("validation") if not span["attrs"]]
-    assert check["marks"][0]["value"] == trainer.callback_metrics["val_loss"].item()
-
-
-def test_several_validation_loaders_are_told_apart(pl):
-    def validation_step(self, batch, batch_idx, dataloader_idx):
-        self.log("val_loss", self.loss(batch))
-
-    trainer = make_trainer(pl, num_sanity_val_steps=0)
-    module = make_module(pl, validation_step=validation_step)
-    trainer.fit(module, make_loader(1), [make_loader(1), make_loader(1)])
-    (check,) = spans("validation")
-    assert set(values(check)) == {"val_loss/dataloader_idx_0", "val_loss/dataloader_idx_1"}
-
-
-def test_value_that_is_not_logged_to_a_logger_is_no_mark(pl):
-    make_trainer(pl).fit(log_everything(pl, logger=False), make_loader(1))
-    assert values(spans("step")[0]) == {"first": "point", "after": "point"}
-
-
-def test_values_on_a_device_are_read_when_lightning_reads_them(pl, monkeypatch, workdir):
-    monkeypatch.setattr("sonde.hooks.lightning._is_free", lambda value: isinstance(value, float))
-
-    def steps_with_a_loss(**options):
-        log = {"prog_bar": True} if options.pop("prog_bar", False) else {}
-        make_trainer(pl, **options).fit(log_everything(pl, **log), make_loader(4))
-        found = [
-            sum(mark["name"] == "loss_step" for mark in span["marks"])
-            for span in spans("step")[-4:]
-        ]
-        assert "loss_epoch" in values(spans("epoch")[-1])
-        return found
-
-    loggers = import_module(f"{pl.__name__}.loggers")
-    assert steps_with_a_loss(log_every_n_steps=1) == [0, 0, 0, 0]  # nobody reads
-    logger = loggers.CSVLogger(workdir)
-    assert steps_with_a_loss(logger=logger, log_every_n_steps=2) == [0, 1, 0, 1]
-    assert steps_with_a_loss(prog_bar=True) == [1, 1, 1, 1]
-    both = {"logger": loggers.CSVLogger(workdir), "log_every_n_steps": 2, "prog_bar": True}
-    assert steps_with_a_loss(**both) == [1, 1, 1, 1]

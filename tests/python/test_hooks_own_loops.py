@@ -17,7 +17,7 @@ BATCH = "(batch[0] batch[1])"
 
 @pytest.fixture(scope="module", params=["torch", "tensorflow"])
 def runs(request, tmp_path_factory):
-    """What own_loop_runs.py leaves behind on one backend; one process for all of it."""
+    """What own_loop_runs.py leaves on one backend; one process for all runs."""
     if find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     directory = tmp_path_factory.mktemp(request.param)
@@ -84,7 +84,7 @@ def test_fit_keeps_its_own_steps(runs):
 
 
 def test_compiled_steps(tensorflow):
-    """Only what trains: the function that predicts gives nothing."""
+    """Only functions that train have spans; the function that predicts has none."""
     tree = tensorflow["compiled"]["tree"]
     assert counted(tree, "compiled_step") == 5
     assert "step[1](compiled_step)" in tree

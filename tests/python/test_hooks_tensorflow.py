@@ -1,4 +1,4 @@
-"""The Keras hook, through real runs on each backend: keras_runs.py and keras_faults.py do them."""
+"""The Keras hook, on each backend. keras_runs.py and keras_faults.py have the runs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from child_process import run_python
 
-# Looked for, not imported: this process stays clean.
+# Looked for, but not imported into this process.
 if find_spec("keras") is None:
     pytest.skip("Keras is not installed", allow_module_level=True)
 
@@ -18,7 +18,7 @@ VALIDATED = "(batch[0] batch[1] validation)"
 
 @pytest.fixture(scope="module", params=["torch", "jax", "tensorflow"])
 def runs(request, tmp_path_factory):
-    """What the runs of one backend have left behind, by name; one process for all of them."""
+    """What the runs on one backend left, by name; one process for all of them."""
     if find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     directory = tmp_path_factory.mktemp(request.param)
@@ -59,7 +59,7 @@ def test_spans_of_torch_lie_inside(runs):
         f"(data_load batch[0]{batch} data_load batch[1]{batch} "
         "validation(data_load forward:eval data_load forward:eval))"
     )
-    # The data_load before: Keras looks at a batch to build the model, which is no forward.
+    # The data_load before it: Keras fetches a batch to build the model, which is no forward.
     assert runs["tree_of_a_fit"]["whole"] == f"data_load epoch[0]{epoch} epoch[1]{epoch}"
     assert runs["evaluate_and_predict"]["whole"] == (
         "validation(data_load data_load forward:eval) predict(data_load forward:eval)"
@@ -154,7 +154,7 @@ def test_fit_on_another_thread(runs):
 
 
 def test_batches_that_are_not_waited_for_say_so(runs):
-    """On jax: the host hands them over, and the device's time comes from when they are done."""
+    """On jax the host only hands them over; the device's time comes from when they are done."""
     seen = runs["time_of_the_device"]
     if runs["backend"] != "jax":
         assert seen["timing"] == []
@@ -162,14 +162,14 @@ def test_batches_that_are_not_waited_for_say_so(runs):
     assert seen["timing"] == ["batch"] * 12 + ["validation"] * 2
     for epoch in seen["epochs"]:
         assert min(epoch["parts"]) >= 0
-        # One after the other: nobody's time is another's too.
+        # One after the other: no time is counted twice.
         assert 0 < sum(epoch["parts"]) <= epoch["whole"]
     assert seen["waited_for"] == []
     assert seen["after"] == [None, None]
 
 
 def test_waiting_for_batches_is_not_charged_to_the_validation(runs):
-    """Which clock a time comes from, not how long anything takes: the two differ many times."""
+    """Checks from which clock a time comes, not how long anything takes: they differ widely."""
     if runs["backend"] != "jax":
         pytest.skip("jax only")
     seen = runs["work_for_the_device"]
@@ -207,7 +207,7 @@ def test_metrics_of_a_batch_are_points_on_that_batch(runs):
 def test_metrics_that_come_on_threads_of_keras(runs):
     seen = runs["threads_of_keras"]
     assert seen["elsewhere"] is (runs["backend"] != "tensorflow")
-    assert seen["in_time"]  # nobody has waited for them
+    assert seen["in_time"]  # without waiting for them
     epoch = f"({' '.join(f'batch[{i}]' for i in range(6))})"
     assert seen["tree"] == f"epoch[0]{epoch} epoch[1]{epoch}"
     assert seen["marks"] == [["loss"]] * 12
@@ -278,7 +278,7 @@ def test_hook_that_fails_says_so_once_and_training_goes_on(runs):
 
 
 def test_profile_before_the_import(runs):
-    """profile() imports nothing. Keras is found without tensorflow, and hooked when it comes."""
+    """profile() imports nothing. Keras is found without tensorflow, and hooked on its import."""
     first = runs["first"]
     assert first["imported"] == []
     assert "tensorflow" in first["installed"]

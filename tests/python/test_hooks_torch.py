@@ -49,7 +49,7 @@ def test_times_follow_each_other():
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_what_was_before_a_pass_ends_where_its_iterator_is_made(ahead):
-    """Its workers are started there, which takes a while: that is the validation's."""
+    """Starting its workers takes a while; that time belongs to the validation."""
 
     def batches(loader):
         waiting = None
@@ -246,7 +246,7 @@ def test_peek_is_no_epoch():
 
 
 def test_peek_into_another_loader_that_stays_alive():
-    """Whether more comes from it nobody can know: the first epoch begins with it."""
+    """More batches may come from it, so the first epoch begins with it."""
     loop, other = Loop(1), make_loader(1)
     iterator = iter(other)
     next(iterator)
@@ -462,7 +462,7 @@ def test_parts_of_a_model_that_is_never_called_have_their_names():
             model.loss(x).backward()
             optimizer.step()
     names = [span["attrs"].get("name") for span in spans("forward")]
-    assert names[4:] == ["encoder", "decoder"] * 2  # it is looked for in the first epoch
+    assert names[4:] == ["encoder", "decoder"] * 2  # the parent is looked for in the first epoch
 
 
 def test_loop_around_a_loop_that_trains_is_an_epoch_in_whatever_mode_the_last_model_was():

@@ -28,7 +28,7 @@ SHORT = {
 
 
 def tree():
-    """After the end of the session, in one letter each; `3 steps(f b o)`: that many alike."""
+    """The tree at the end of the session, one letter per span; `3 steps(f b o)`: three alike."""
     ci.shutdown()
     text = sketch()
     for name, letter in SHORT.items():
@@ -104,7 +104,7 @@ def test_groups_of_batches(batches, rest):
 
 
 def test_a_loader_that_is_asked_again_when_it_has_no_more():
-    """As prefetchers do that fill up behind every batch."""
+    """As prefetchers do that fetch again after every batch."""
 
     def ahead(items, count):
         items, waiting = iter(items), deque()
@@ -192,7 +192,7 @@ def test_a_skipped_batch_is_not_kept_alive():
             loop.update(batch)
     del batch
     assert [reference() for reference in kept] == [None] * 3
-    for batch in loader(3):  # nothing is done with any
+    for batch in loader(3):  # no batch is used
         kept.append(weakref.ref(batch))
     del batch
     assert kept[-1]() is None

@@ -1,5 +1,4 @@
-"""The end of a loop that nobody announces: it is where the last thing happened, not where the
-session ends."""
+"""A loop whose end no event announces ends with the last thing in it, not with the session."""
 
 import textwrap
 import time

@@ -1,4 +1,4 @@
-"""The PyTorch hook: coming, going, other tools, other processes."""
+"""The PyTorch hook: installing and removing it, other tools, other processes."""
 
 import pickle
 
@@ -101,7 +101,7 @@ def test_beside_another_tool(installed, ours_goes_first):
     calls.clear()
     recorded = len(spans("forward"))
     loop.epoch()
-    # What is left of either, if the other put it back after that one was gone, does nothing.
+    # If one tool puts back a function of the other after that was removed, it does nothing.
     assert len(spans("forward")) == recorded
     if installed == "after" or ours_goes_first:
         assert calls == []
@@ -199,7 +199,7 @@ def test_pickled_model_is_the_models_own_affair():
     assert torch.equal(again(torch.ones(1, 4)), model(torch.ones(1, 4)))
 
 
-# -- in a process of its own --
+# -- in another process --
 
 
 def test_profile_imports_no_framework(workdir):

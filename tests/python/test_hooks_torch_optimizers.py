@@ -31,7 +31,7 @@ class Broken(torch.optim.SGD):
 
 
 class Tool:
-    """Another program's hooks, put in place before ours."""
+    """The hooks of another tool, installed before ours."""
 
     def __init__(self):
         self.kept = []
@@ -110,7 +110,7 @@ def test_what_a_later_hook_sees_of_the_arguments(hooked):
 
 
 def test_a_step_that_raises_in_a_task_while_the_collector_works():
-    """What becomes of its arguments happens once, whenever the collector runs."""
+    """Its arguments are finalized once, whenever the collector runs."""
     run_python(
         """
         import asyncio, gc, torch, cirron as ci

@@ -1,4 +1,4 @@
-"""Where a loop of steps that are all alike (engine/hook/plain.h) stops being one."""
+"""Loops whose steps stop being alike, and so leave the fast path of engine/hook/plain.h."""
 
 import pytest
 from trees import sketch
@@ -18,7 +18,7 @@ def loader(batches):
 
 
 class Model:
-    """A module, or without one: a parameter of its own."""
+    """A module, or only a parameter."""
 
     def __init__(self, module=True):
         self.module = nn.Linear(4, 1) if module else None

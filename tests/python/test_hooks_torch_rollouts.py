@@ -1,4 +1,4 @@
-"""Many forwards before a backward, or without one, where no loader feeds them."""
+"""Many forwards before a backward, or without one, in loops without a loader."""
 
 import re
 
@@ -30,7 +30,7 @@ class Agent:
 
 
 def tree():
-    """After the end of the session; runs of forwards are counted."""
+    """The tree at the end of the session; consecutive forwards are counted."""
     ci.shutdown()
     roots = ci.trace(format="dict")["roots"]
     assert [root["name"] for root in roots] == ["cirron.session"], "some spans are in nothing"
@@ -55,7 +55,7 @@ def test_forwards_before_the_first_step():
 
 
 def test_more_forwards_than_are_kept():
-    """None is lost, and none is taken for a part of a step."""
+    """None is lost, and none becomes part of a step."""
     agent = Agent()
     agent.act(1300)
     for _ in range(3):

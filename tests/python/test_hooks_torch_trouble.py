@@ -49,7 +49,7 @@ def test_ci_batches_alone():
 
 @pytest.mark.parametrize("name", ["step", "batch"])
 def test_steps_of_the_program_teach_nothing_about_those_behind_them(name):
-    """And they stay whole, although an epoch ends in the middle of one of them."""
+    """And they stay complete, although an epoch ends in the middle of one of them."""
     loop = Loop(1)
     ((x, y),) = loop.loader  # the first step is on what is left of it
     for _ in range(3):
@@ -304,7 +304,7 @@ def test_what_a_worker_raised_may_have_several_lines():
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError])
-def test_what_a_worker_raised_is_said_and_not_its_traceback(kind):
+def test_what_a_worker_raised_is_reported_and_not_its_traceback(kind):
     loader = DataLoader(Broken(kind("no sample 17")), num_workers=1)
     with pytest.raises(kind, match="Traceback"):
         next(iter(loader))

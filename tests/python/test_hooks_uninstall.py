@@ -1,4 +1,4 @@
-"""A hook that the program takes away in the middle of a training ends what it has opened."""
+"""A hook that the program removes in the middle of a training closes what it has opened."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""A span object that a program keeps tells the truth later: who opened it, when it ended."""
+"""A span object that a program keeps knows which thread opened it and when it ended."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from spool_files import Spool
 
 
 def in_thread(work):
-    """What `work` returns, run on a thread of its own."""
+    """What `work` returns on another thread."""
     found = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
@@ -35,14 +35,14 @@ def assert_as_written(span, spool_dir):
 # -- thread_id --
 
 
-def test_thread_is_the_one_that_opened_it_whoever_asks(session, spool_dir):
+def test_thread_is_the_one_that_opened_it_also_on_other_threads(session, spool_dir):
     with ci.scope("x") as span:
         assert in_thread(lambda: span.thread_id) == threading.get_ident()
     assert in_thread(lambda: span.thread_id) == threading.get_ident()
     assert_as_written(span, spool_dir)
 
 
-def test_thread_is_the_one_that_opened_it_whoever_closes_it(session, spool_dir):
+def test_thread_is_the_one_that_opened_it_also_if_another_closes_it(session, spool_dir):
     ident, span = in_thread(lambda: (threading.get_ident(), left_open()))
     assert span.thread_id == ident != threading.get_ident()
     span.__exit__(None, None, None)

@@ -32,7 +32,7 @@ def test_recovery_happens_exactly_once(tmp_path):
 def test_several_dead_processes(tmp_path):
     for _ in range(3):
         kill_after(0.02, tmp_path)
-    # The second and third run recovered the one before; one is left.
+    # The second and third run recovered the one before them; one is left.
     ci.profile(path=tmp_path, flush_interval=3600)
     ci.flush()
     ci.shutdown()
@@ -105,7 +105,7 @@ def damage_journal(journal, damage):
         journal.write_bytes(data)
 
 
-# Cut in the middle, it still has its header and its first blocks: that much is recovered.
+# Cut in the middle, it still has its header and first blocks, and these are recovered.
 @pytest.mark.parametrize(
     ("damage", "readable"),
     [
@@ -116,7 +116,7 @@ def damage_journal(journal, damage):
         ("directory", False),
     ],
 )
-def test_damaged_journals_stop_nobody(tmp_path, caplog, damage, readable):
+def test_damaged_journals_do_not_stop_a_session(tmp_path, caplog, damage, readable):
     kill_after(0.02, tmp_path)
     (journal,) = [entry for entry in (tmp_path / "live").iterdir() if entry.is_file()]
     before = {span["id"] for span in Spool(tmp_path / "spool").spans}

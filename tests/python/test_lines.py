@@ -1,4 +1,4 @@
-"""What `output="stdout"` and `sonde tail` show: levels and names; and whose line it is."""
+"""What `output="stdout"` and `sonde tail` show: levels, names, and the process of a line."""
 
 import logging
 import re
@@ -7,8 +7,8 @@ import sys
 import cirron as ci
 import pytest
 from child_process import RunningPython, run_python
+from cli_runs import tail_of
 from sonde_command import sonde_path
-from test_cli import tail_of
 
 EPOCH_LINES = ["load", "epoch", "validation", "epoch", "validation", "cirron.session"]
 STEP_LINES = ["batch", "batch", "report", "epoch", "metric", "validation"]
@@ -157,7 +157,7 @@ def test_every_line_of_a_warning_says_whose_it_is(tmp_path):
 
 def test_a_stream_that_stands_in_for_stdout_sees_our_lines(monkeypatch, capfd):
     class Tee:
-        """As loggers of experiments do: everything else is the stream's own."""
+        """A stream as experiment loggers install it: everything but write() is the original's."""
 
         def __init__(self, stream):
             self.stream, self.text = stream, ""

@@ -129,7 +129,7 @@ def test_bad_input_is_refused_also_when_profiling_is_off_or_absent():
         ci.mark("m", 1, kind="bogus")
 
 
-# -- whose mark it is ------------------------------------------------------------------------------
+# -- the span of a mark ----------------------------------------------------------------------------
 
 
 def test_innermost_open_scope(session, spool_dir):
@@ -238,7 +238,7 @@ def test_arrays_and_tensors_of_more_than_one_value_are_refused(memory):
             ci.mark("m", value)
 
 
-# -- not finite, in every reader's sight -----------------------------------------------------------
+# -- not finite, in every form -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

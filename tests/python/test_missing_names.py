@@ -1,4 +1,4 @@
-"""What of the Cirron SDK is not here says so: names, a cirron.yaml, flags that look like ours."""
+"""What is missing of the Cirron SDK is reported: names, a cirron.yaml, flags like our options."""
 
 import copy
 import logging
@@ -74,7 +74,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("name", ["cirron.yaml", "cirron.yml", "cirron.json"])
 @pytest.mark.parametrize("above", [False, True])
-def test_settings_file_that_is_not_read_is_said_once(workdir, monkeypatch, name, above):
+def test_settings_file_that_is_not_read_is_reported_once(workdir, monkeypatch, name, above):
     (workdir / name).write_text("profiling:\n  snapshots: full\n")
     if above:
         (workdir / "deep" / "deeper").mkdir(parents=True)
@@ -132,7 +132,7 @@ class Unprintable:
         ({"torch": {"model": Unprintable()}}, "{'model': ...}} sets nothing"),
     ],
 )
-def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):
+def test_flag_with_the_name_of_an_option_is_reported_once(caplog, flags, said):
     with caplog.at_level(logging.INFO):
         ci.profile(config=flags, output="none", frameworks=[])
     (text,) = warnings_of(caplog)
@@ -141,12 +141,12 @@ def test_flag_called_like_something_of_ours_is_said_once(caplog, flags, said):
     assert dict(ci.config) == flags
 
 
-def test_each_is_said(caplog):
+def test_each_flag_is_reported(caplog):
     ci.profile(config={"output": "log", "torch": 1, "mine": 2}, output="none", frameworks=[])
     assert len(warnings_of(caplog)) == 2
 
 
-def test_flags_of_ones_own_and_tables_are_not_said(caplog):
+def test_other_flags_and_tables_are_not_reported(caplog):
     flags = {"torch": {"epoch_steps": 5}, "snapshots": {"threads": 1}, "path": None, 3: 4}
     ci.profile(config=flags, output="none", frameworks=[])
     assert warnings_of(caplog) == []
@@ -156,7 +156,7 @@ def test_flags_of_ones_own_and_tables_are_not_said(caplog):
 def test_long_flag_is_cut_and_an_object_is_not_asked_for_its_repr(caplog):
     class Silent:
         def __repr__(self):
-            raise AssertionError("nobody asked")
+            raise AssertionError("must not be asked")
 
     ci.profile(config={"path": "x" * 1000, "output": Silent()}, output="none", frameworks=[])
     texts = warnings_of(caplog)

@@ -1,4 +1,4 @@
-"""Where there are no snapshots, `sonde snapshots` and the log say why, and what is true."""
+"""If there are no snapshots, `sonde snapshots` and the log give the true reason."""
 
 import signal
 import textwrap
@@ -6,8 +6,8 @@ import textwrap
 import cirron as ci
 import pytest
 from child_process import RunningPython, run_python
+from cli_runs import REFERENCE
 from sonde_command import sonde
-from test_cli import REFERENCE
 
 torch = pytest.importorskip("torch")
 
@@ -41,7 +41,7 @@ def why(directory, *args):
 
 
 def run(directory, body):
-    """The reason that the run has logged, and that the command gives."""
+    """The reason that the run logged, and the reason that the command prints."""
     errors = run_python(program(body), directory).stderr
     logged = [line for line in errors.splitlines() if "no snapshots: " in line]
     assert all("[cirron] no snapshots: " in line for line in logged)
@@ -144,7 +144,7 @@ def test_a_run_in_its_first_epoch(tmp_path):
         child.signal(signal.SIGKILL)
         child.process.wait()
     assert "the run is in its first epoch, for " in said and "taken at its end" in said
-    # Before somebody has recovered it, and then.
+    # Before and after recovery.
     for _ in range(2):
         assert "the process died before its first epoch had ended" in why(tmp_path)
         sonde("autopsy", tmp_path)

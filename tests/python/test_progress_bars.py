@@ -1,9 +1,9 @@
-"""Our lines on a terminal where a progress bar is drawn: none of them shares a line with it."""
+"""Our lines on a terminal with a progress bar: none of them shares a line with it."""
 
 import pytest
 from terminals import run_on_terminal, screen_of
 
-# A bar that is drawn all the time, lines of ours in between, and a warning.
+# A bar that is drawn all the time, our lines in between, and a warning.
 WITH_TQDM = """
     import sys, time
     import cirron as ci
@@ -38,7 +38,7 @@ def test_lines_stand_above_a_bar_of_tqdm(stream):
     assert bar.startswith("100%") and "40/40" in bar
 
 
-def test_a_bar_that_somebody_holds_does_not_hold_up_the_line():
+def test_a_bar_that_is_locked_does_not_hold_up_the_line():
     pytest.importorskip("tqdm")
     code = """
         import threading, time
@@ -92,7 +92,7 @@ def test_lines_stand_above_a_bar_of_rich():
     assert sum("called more than once" in line for line in screen) == 1
 
 
-def test_nothing_is_cleared_where_nobody_draws():
+def test_nothing_is_cleared_without_a_bar():
     code = """
         import cirron as ci
         ci.profile(output="stdout", flush_interval=3600, frameworks=[])

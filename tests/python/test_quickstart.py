@@ -1,4 +1,4 @@
-"""The example runs, and its planted stall can be seen."""
+"""The example runs, and the stalls of its dataset are visible."""
 
 import subprocess
 import sys

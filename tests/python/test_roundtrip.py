@@ -53,7 +53,7 @@ programs = st.lists(scopes, min_size=1, max_size=4)
 
 
 def run(scope):
-    """Executes one scope of a program; returns what it should be found as."""
+    """Executes one scope of a program. Returns how it must be found."""
     name, index, attributes, body = scope
     found_marks, children = [], []
     with ci.scope(name, index, **attributes):

@@ -1,4 +1,4 @@
-"""What the session says of the program: frameworks, device, precision, also if learnt late."""
+"""What the session says about the program: frameworks, device, precision, also if known late."""
 
 import signal
 

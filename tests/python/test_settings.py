@@ -37,7 +37,7 @@ LAYERED = [
     ("load_max_bytes", "8", 8, "8"),
 ]
 
-# What does not fit leaves the layer below in force.
+# An invalid value is ignored, and the next layer counts.
 UNFIT = [
     ("api_key", "", '""'),
     ("snapshots", "bogus", '"bogus"'),

@@ -116,7 +116,7 @@ def test_stdout_is_written_once_per_batch(monkeypatch):
             calls.append(("flush",))
 
     ci.profile(output="stdout", flush_interval=3600)
-    ci.flush()  # the drain thread has had its first look: the next one is ours
+    ci.flush()  # the drain thread has drained once; the test starts the next flush
     for number in range(50):
         with ci.scope("x", index=number):
             pass
@@ -193,7 +193,7 @@ def test_durations_and_values_in_a_line(capsys):
     assert re.fullmatch(r"\[cirron\] slow - \d+\.\dms \{lr=1e-05, flag=True\}", line)
 
 
-def test_failing_sink_hurts_nobody(spool_dir, monkeypatch, caplog, records):
+def test_failing_sink_does_not_affect_the_others(spool_dir, monkeypatch, caplog, records):
     class Broken(io.StringIO):
         def write(self, text):
             raise OSError("terminal gone")
@@ -225,7 +225,7 @@ def test_no_standard_output_at_all(monkeypatch, spool_dir):
 
 
 def test_handler_that_calls_back_does_not_hang(caplog):
-    """A handler of the host may ask for health, record, and even flush from inside the log sink."""
+    """A handler may call health(), record, and even flush() while the log sink calls it."""
     seen = []
 
     class Curious(logging.Handler):

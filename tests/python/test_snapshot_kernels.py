@@ -39,7 +39,7 @@ def test_without_a_driver_there_is_a_reason(nvrtc):
 
 
 def test_a_torch_that_knows_cuda_is_hooked(monkeypatch, tmp_path):
-    """This torch has no CUDA: it only says so."""
+    """This torch has no CUDA; it only claims to."""
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     told = []

@@ -1,4 +1,4 @@
-"""Which epoch, which optimizer and which thread a gradient belongs to, and what it is worth."""
+"""Which epoch, which optimizer and which thread a gradient belongs to."""
 
 from pathlib import Path
 from threading import Event, Thread, get_ident
@@ -37,7 +37,7 @@ def run(work):
 
 
 def run_one_after_the_other(first, second):
-    """In two threads that have the same number, as the system gives it again."""
+    """Runs them in two threads one after the other, which get the same thread id."""
     numbers = []
 
     def begin(work):
@@ -58,7 +58,7 @@ def blob(record):
     return safetensors.load_file(Path(unquote(urlparse(record["blob_uri"]).path)))
 
 
-# -- mixed precision with an optimizer that unscales by itself --
+# -- mixed precision with an optimizer that unscales the gradients itself --
 
 
 def fused_epoch(model, factor, unscale=False):
@@ -364,7 +364,7 @@ def test_two_optimizers_of_the_same_parameters(spool_dir):
 
 
 class Odd(nn.Linear):
-    """Compares as an array does."""
+    """`==` gives an array, as in NumPy."""
 
     def __eq__(self, other):
         raise ValueError("the truth value is ambiguous")

@@ -1,4 +1,4 @@
-"""Epochs that end before anybody could know have their gradients, wherever an optimizer stepped."""
+"""Epochs that end unexpectedly have gradients if an optimizer has stepped."""
 
 import gc
 
@@ -31,7 +31,7 @@ class StopError(Exception):
 
 
 class Thrower:
-    """Throws its gradients away after every step, and remembers what they were."""
+    """Drops its gradients after every step, and remembers what they were."""
 
     def __init__(self, to_none=True):
         self.model = make_model()
@@ -91,7 +91,7 @@ def by_the_end_of_the_session(thrower, steps):
 
 
 def check(thrower, epoch, steps):
-    """They are those of one of its steps, and it is said of which."""
+    """They are those of one of its steps, and the record says of which."""
     assert list(gradients(epoch)) == NAMES
     (attrs,) = {tuple(record["attrs"].items()) for record in gradients(epoch).values()}
     number = dict(attrs)["optimizer_step"]
@@ -124,7 +124,7 @@ def test_shorter_than_the_one_before(spool_dir):
 
 
 def test_an_epoch_of_many_steps_has_a_late_one(spool_dir):
-    """Time passes: the newest that was cheap enough to measure counts."""
+    """As time passes, the newest gradients that were cheap enough to measure count."""
     thrower = Thrower()
     for i, (x, y) in enumerate(make_loader(3000)):
         thrower.step(x, y)
@@ -163,7 +163,7 @@ def test_what_is_left_is_newer_than_what_was_measured(spool_dir):
 
 
 def test_two_optimizers_in_the_very_first_epoch(spool_dir):
-    """When the first of them steps nobody knows that there are two models."""
+    """When the first of them steps, it is not known that there are two models."""
     throwers = [Thrower(), Thrower()]
     for i, (x, y) in enumerate(make_loader(50)):
         for thrower in throwers:
@@ -189,8 +189,8 @@ def test_a_file_has_only_the_last(spool_dir):
     assert epoch[NAMES[0]]["stats"] is not None
 
 
-def test_optimizers_that_step_inside_of_backward(spool_dir):
-    """One for each parameter, as where gradients shall not be kept."""
+def test_optimizers_that_step_during_backward(spool_dir):
+    """One for each parameter, as in programs that do not keep gradients."""
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(50)))
     optimizers = {p: torch.optim.SGD([p], lr=0.01) for p in model.parameters()}
 

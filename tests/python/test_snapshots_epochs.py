@@ -1,4 +1,4 @@
-"""Where snapshots are taken: one for every epoch of a PyTorch loop, whoever opened it."""
+"""Where snapshots are taken: one for every epoch of a PyTorch loop, however it was opened."""
 
 import gc
 
@@ -224,7 +224,7 @@ def test_each_thread_has_its_own_epochs(spool_dir):
     assert len(records(spool_dir)) == 2
 
 
-def test_a_failure_is_said_once_and_training_goes_on(spool_dir, caplog):
+def test_a_failure_is_reported_once_and_training_goes_on(spool_dir, caplog):
     class Broken(torch.nn.Module):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Gradients: taken where the last optimizer step of an epoch uses them, else at its end."""
+"""Gradients: taken where the last optimizer step of an epoch uses them, otherwise at its end."""
 
 import gc
 import weakref
@@ -25,7 +25,7 @@ def session(fresh_process):
 
 
 class Zeroing(Loop):
-    """Throws the gradients away after every step, and remembers what the last ones were."""
+    """Drops the gradients after every step, and remembers what the last ones were."""
 
     def __init__(self, batches=2, to_none=True, every=1, **options):
         super().__init__(batches, **options)
@@ -97,7 +97,7 @@ def test_accumulation_with_a_remainder_is_learnt(spool_dir):
     loop.optimizer.zero_grad()
     loop.epoch()
     epochs = records(spool_dir)
-    # Nobody can know in the first that no step will follow; what is there is the remainder's.
+    # In the first epoch it is not known that no step will follow; these are the remainder's.
     assert [places(epoch) for epoch in epochs] == [AT_END, AT_STEP, AT_STEP]
     assert are(epochs[0], rest)
     assert are(epochs[1], second)
@@ -116,7 +116,7 @@ def test_a_loader_of_unknown_length_is_learnt(spool_dir):
     loop.epoch()
     epochs = records(spool_dir)
     assert [places(epoch) for epoch in epochs] == [AT_STEP, AT_STEP]
-    number = epochs[0][NAMES[0]]["attrs"]["optimizer_step"]  # one that it was cheap to measure
+    number = epochs[0][NAMES[0]]["attrs"]["optimizer_step"]  # one that was cheap to measure
     assert are(epochs[0], loop.used[number - 1])
     assert ("last" in epochs[0][NAMES[0]]["attrs"]) == (number != 3)
     assert are(epochs[1], loop.last)

@@ -152,7 +152,7 @@ def test_without_recording_nothing_happens(caplog):
 
 
 @pytest.mark.parametrize("bad", [None, 3, "model", object()])
-def test_what_is_no_model_is_said(spool_dir, caplog, bad):
+def test_what_is_no_model_gives_a_warning(spool_dir, caplog, bad):
     ci.watch(bad)
     epoch_of_nothing()
     assert names(spool_dir) == []
@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_referred_to_weakly(spool_dir):
 # -- without watch --
 
 
-def test_no_model_is_said_once(spool_dir, caplog):
+def test_no_model_is_reported_once(spool_dir, caplog):
     caplog.set_level("INFO")
     epoch_of_nothing()
     epoch_of_nothing()

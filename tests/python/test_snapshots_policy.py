@@ -144,7 +144,7 @@ def test_the_run_has_one_name_on_all_ranks(monkeypatch):
     assert Membership().launch == first
 
 
-def test_nobody_elses_random_numbers_are_drawn(spool_dir):
+def test_the_random_numbers_of_the_program_are_not_drawn(spool_dir):
     start(snapshots="sampled", sample_rate=0.5)
     loop = Loop(2)
     ci.watch(loop.model)

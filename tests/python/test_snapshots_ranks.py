@@ -1,4 +1,4 @@
-"""Several processes: data parallel ones record the same, sharded ones say what part they have."""
+"""Several processes: data parallel ones record the same, sharded ones say which part they have."""
 
 import json
 import socket
@@ -115,7 +115,7 @@ def test_shards_say_what_they_are(tmp_path):
                 "global_shape": [6, 4],
             }
         assert sum(epoch["0.weight"]["stats"]["histogram"]["counts"]) == 12
-        # A row for two: one of them has it, the other has an empty part.
+        # One row for two ranks: one of them has it, the other has an empty part.
         assert epoch["2.weight"]["shape"] == [1 - rank, 6]
         assert epoch["2.weight"]["attrs"]["shard"]["global_shape"] == [1, 6]
     assert ranks[0][0]["0.weight"]["stats"] != ranks[1][0]["0.weight"]["stats"]

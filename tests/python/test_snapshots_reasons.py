@@ -1,4 +1,4 @@
-"""Why there are none: one line in the log says so, and it is true."""
+"""If there are no snapshots, one line in the log gives the true reason."""
 
 import cirron as ci
 import pytest
@@ -17,7 +17,7 @@ def session(fresh_process, caplog):
 
 
 def said(caplog):
-    """Without what is left out of the frameworks that other tests have imported."""
+    """The messages, without those on frameworks that only other tests have imported."""
     lines = [r.message for r in caplog.records if "no snapshots" in r.message]
     return [each.removeprefix("[cirron] ").split("; profile(frameworks")[0] for each in lines]
 
@@ -35,14 +35,14 @@ def test_there_are_some(spool_dir, caplog):
     assert said(caplog) == []
 
 
-def test_nothing_was_trained_and_nothing_is_said(spool_dir, caplog):
+def test_nothing_was_trained_and_nothing_is_logged(spool_dir, caplog):
     with ci.scope("work"):
         pass
     assert records(spool_dir) == []
     assert said(caplog) == []
 
 
-def test_a_model_is_only_used_and_nothing_is_said(spool_dir, caplog):
+def test_a_model_is_only_used_and_nothing_is_logged(spool_dir, caplog):
     make_model()(torch.ones(1, 4))
     assert records(spool_dir) == []
     assert said(caplog) == []

@@ -29,7 +29,7 @@ class Holder:
 
 @pytest.fixture
 def record(spool_dir):
-    """What is recorded of one tensor."""
+    """The record of one tensor."""
 
     def run(tensor, model=None):
         holder = model or Holder(it=tensor)
@@ -214,7 +214,7 @@ def test_the_same_numbers_as_from_the_kernels(name):
     assert (nan, inf, zero, minus_inf) == tuple(expected[f"{k}_count"] for k in kinds)
     assert counts == list(expected["counts"])
     assert count == sum(counts)
-    if name != "huge":  # its sums do not fit into a float64 either way
+    if name != "huge":  # its sums do not fit into a float64 in either case
         assert mean == pytest.approx(expected["mean"], rel=1e-12, abs=1e-300)
         assert std == pytest.approx(expected["std"], rel=1e-9, abs=1e-300)
         assert norm == pytest.approx(expected["norm"], rel=1e-12, abs=1e-300)

@@ -1,4 +1,4 @@
-"""What is trained is what an optimizer owns: models that nobody has named."""
+"""What an optimizer owns is trained: models that are found without ci.watch."""
 
 import copy
 import gc
@@ -91,7 +91,7 @@ def test_only_what_was_trained_in_the_epoch(spool_dir):
     second.epoch()
     first.epoch()
     found = names(spool_dir)
-    assert found[0] == NAMES  # there was no other yet
+    assert found[0] == NAMES  # there was no other model yet
     assert found[1] == [f"Sequential_1.{name}" for name in NAMES]
     assert found[2] == [f"Sequential.{name}" for name in NAMES]
 
@@ -232,7 +232,7 @@ def test_forward_without_a_call(spool_dir):
     assert names(spool_dir) == [NAMES]
 
 
-# -- what lies in no module --
+# -- parameters in no module --
 
 
 def test_a_bare_parameter(spool_dir):
@@ -403,7 +403,7 @@ def test_an_optimizer_for_every_task(spool_dir):
             step(inner, learner(x))
         step(outer, model(x))
     (epoch,) = records(spool_dir)
-    # The learner that was last is there, too.
+    # The last learner is there, too.
     assert len(weights(epoch)) == 8
     assert any(same(epoch[n], model[0].weight) for n in epoch if n.endswith("0.weight"))
     assert any(same(epoch[n], learner[0].weight) for n in epoch if n.endswith("0.weight"))
@@ -452,4 +452,4 @@ def test_an_optimizer_that_copies_all_it_has(spool_dir):
     gc.collect()
     step(other, model(torch.ones(1, 4)))
     step(shallow, model(torch.ones(1, 4)))
-    assert len(names(spool_dir)) == 2  # the steps behind it are an epoch of their own
+    assert len(names(spool_dir)) == 2  # the steps after it are another epoch

@@ -1,4 +1,4 @@
-"""Which tensors of which framework can be read as memory, and what is said of the others."""
+"""Which tensors of which framework can be read as memory, and what the others are called."""
 
 import array
 import gc
@@ -170,14 +170,14 @@ def test_keras_on_torch():
 
 
 class Hostile:
-    """Raises whatever it is asked."""
+    """Raises at every access."""
 
     def __getattribute__(self, name):
         raise RuntimeError(name)
 
 
 class Lying:
-    """Looks like a tensor, with a memory that is none."""
+    """Looks like a tensor, but its address is not that of any memory."""
 
     dtype = "float32"
     shape = (1, "two")

@@ -20,7 +20,7 @@ FLOATS = ["float64", "float32", "float16", "bfloat16"]
 FLOAT8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
 INTEGERS = ["int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"]
 COMPLEX = ["complex64", "complex128"]
-TINIEST = 5e-324  # doubles are no finer than that
+TINIEST = 5e-324  # the smallest double
 DTYPES = [*FLOATS, *FLOAT8, *INTEGERS, "bool", *COMPLEX]
 # Largest power of two that a value is multiplied with, so that both ends of each type are met.
 EXPONENTS = {"float64": 1020, "float32": 126, "bfloat16": 126, "float16": 14}

@@ -1,4 +1,4 @@
-"""Threads: a stack each, the session as parent, thousands of short ones, none of them lost."""
+"""Threads: each has its stack, the session is the parent; thousands of short ones, none lost."""
 
 import os
 import sys
@@ -144,7 +144,7 @@ def test_recording_while_sessions_come_and_go(tmp_path):
 
 
 def test_flush_and_shutdown_end_while_threads_record_flat_out(tmp_path):
-    """What is recorded after the call is for the next one: nobody may drain for ever."""
+    """What is recorded after the call is left to the next one, so that the call comes to an end."""
     done = run_python(
         """
         import sys, threading, time
@@ -170,7 +170,7 @@ def test_flush_and_shutdown_end_while_threads_record_flat_out(tmp_path):
         tmp_path,
         flags=["-W", "ignore"],
     )
-    assert float(done.stdout) < 30  # all that recording may hold, at the rate of the drain
+    assert float(done.stdout) < 30  # the time to drain as much as may be held
 
 
 def test_flush_health_and_trace_from_many_threads(session, spool_dir):

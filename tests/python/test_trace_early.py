@@ -1,4 +1,4 @@
-"""ci.trace() and span.marks without a session: they show what is there and take nothing away."""
+"""ci.trace() and span.marks without a session: they show what is there and remove nothing."""
 
 import cirron as ci
 import pytest

@@ -100,7 +100,7 @@ def test_last_adds_up_the_last_ones(memory):
     assert sum(node["count"] for _, node in flat(rank["roots"])) == 4
 
 
-def test_what_is_no_longer_held_is_said(capsys):
+def test_the_number_of_spans_no_longer_held_is_shown(capsys):
     ci.Cirron(output="none", trace_buffer_max_spans=10).profile()
     for _ in range(25):
         with ci.scope("x"):

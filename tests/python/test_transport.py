@@ -59,7 +59,7 @@ def test_event_lines_are_compact_and_are_what_the_spool_has(workdir):
 
 
 def test_the_exit_status_comes_too_late_for_the_stream(workdir):
-    """Standard output is the interpreter's, which is gone by then: only the spool has it."""
+    """The interpreter, and standard output with it, is gone by then: only the spool has it."""
     _, found = run(env={"CIRRON_RUN_ID": "r"})
     (sent,) = [s for e in found for s in e["payload"]["spans"] if s["name"] == "cirron.session"]
     kept = Spool(workdir / ".cirron/spool").one("cirron.session")
@@ -186,7 +186,7 @@ def test_lines_of_the_program_and_events_do_not_mix(workdir):
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         """,
-        # Unbuffered, print() hands out half lines: then even its own lines mix.
+        # Unbuffered, print() writes half lines, and even its own lines mix.
         env={"CIRRON_RUN_ID": "r", "PYTHONUNBUFFERED": ""},
     )
     found = events(done.stdout)

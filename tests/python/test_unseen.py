@@ -82,7 +82,7 @@ def test_framework_that_was_imported_and_not_used(tmp_path):
 
 
 def test_hint_goes_when_a_loop_comes_after_all(tmp_path):
-    """trace() in the middle of a session sees one; the end does not."""
+    """trace() in the middle of a session shows a hint; the end of the session does not."""
     text = (
         f"import cirron as ci; ci.profile(output='spool')\n{BUSY}\nwork(2.4)\n"
         "assert 'sonde.hint' in ci.trace(format='dict')['roots'][0]['attrs']\n"
@@ -94,7 +94,7 @@ def test_hint_goes_when_a_loop_comes_after_all(tmp_path):
 
 
 def test_hint_in_a_second_session(tmp_path):
-    """What was open at the end of the first is not."""
+    """What was open at the end of the first session does not count in the second."""
     text = (
         "import cirron as ci; ci.profile(output='none')\n"
         "scope = ci.scope('epoch'); scope.__enter__(); ci.shutdown()\n"

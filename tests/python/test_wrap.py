@@ -1,4 +1,4 @@
-"""ci.wrap: a scikit-learn estimator whose calls are scopes, and that is otherwise what it was."""
+"""ci.wrap: a scikit-learn estimator whose calls are scopes, and which is otherwise unchanged."""
 
 import gc
 import inspect
@@ -220,7 +220,7 @@ def test_scikit_learn_finds_no_difference(estimator):
         return {
             (check["check_name"], check["status"])
             for check in check_estimator(candidate, on_fail=None)
-            # A list of wrapped steps that is set comes back as another list of them.
+            # A list of wrapped steps that is set is returned as another list of wrapped steps.
             if not (isinstance(candidate, Pipeline) and check["check_name"] == "check_set_params")
         }
 

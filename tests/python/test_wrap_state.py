@@ -1,4 +1,4 @@
-"""ci.wrap: whose state it is, in copies, in other processes, and where it is not in a dict."""
+"""ci.wrap: the state of the estimator in copies, in other processes, and outside a dict."""
 
 import copy
 import gc
@@ -103,7 +103,7 @@ def test_search_in_other_processes(memory):
     plain = GridSearchCV(make_nested(), {"model__alpha": [0.1, 1.0]}, cv=2).fit(X, Y)
     assert search.best_params_ == plain.best_params_
     assert search.best_score_ == pytest.approx(plain.best_score_)
-    # The best one is fitted here, the others elsewhere.
+    # The best one is fitted in this process, the others in workers.
     assert sketch().count("fit:Pipeline") == 1
     assert isinstance(search.best_estimator_, Pipeline)
 
@@ -286,7 +286,7 @@ def test_estimator_with_ways_of_its_own(memory):
 
 
 class Steps(BaseEstimator):
-    """Its steps are no parts."""
+    """Its attribute `steps` does not hold estimators."""
 
     def __init__(self, steps=(3, 4)):
         self.steps = steps

@@ -51,7 +51,7 @@ class Unchanged(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 class Bare:
-    """An estimator only by what it can do."""
+    """An estimator by its methods alone, without the base class."""
 
     def fit(self, x):
         self.seen = len(x)
