@@ -51,7 +51,7 @@ Moment Training::last_known(Here here) const noexcept {
 
 // In reverse order of their opening; what the program has opened inside stays.
 void Training::finish_everything(Here here) noexcept {
-  if (here.stack.tenancy != tenancy_) return settle();
+  if (record::tenancy_of(here.stack) != tenancy_) return settle();
   const Moment now;
   begin_event(here);
   while (optimizers_.any()) optimizers_.end(here.thread, now);

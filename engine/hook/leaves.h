@@ -16,7 +16,7 @@ struct Leaf {
   enum class Kind : std::uint8_t { kLoad, kForward, kBackward };
   static constexpr std::size_t kKinds = 3;
 
-  record::SpanRecord* record = nullptr;
+  record::Provisional record;
   std::uint64_t sequence = 0;
   std::uint64_t start_ns = 0;
   std::uint32_t start_event = 0;  // on the GPU, 0: none
@@ -43,7 +43,7 @@ class Leaves {
   const Leaf& operator[](std::size_t i) const noexcept { return leaves_[gone_ + i]; }
   const Leaf& front() const noexcept { return (*this)[0]; }
   // What they all lie below, as far as they are told apart; 0: nothing.
-  std::uint64_t parent() const noexcept { return empty() ? 0 : front().record->parent; }
+  std::uint64_t parent() const noexcept { return empty() ? 0 : front().record.parent(); }
   bool has(Leaf::Kind kind) const noexcept { return count(kind) > 0; }
   // size(): there is none.
   std::size_t first(Leaf::Kind kind) const noexcept;
@@ -81,8 +81,8 @@ class Leaves {
   template <typename Settled>
   void settle(Settled settled) noexcept {
     for (std::size_t i = 0; i < size(); ++i) {
-      settled((*this)[i].record->parent);
-      record::settle_provisional(*(*this)[i].record);
+      settled((*this)[i].record.parent());
+      (*this)[i].record.settle();
     }
     leaves_.clear();
     gone_ = 0;

@@ -33,7 +33,7 @@ void Transitions::keep_leaf(Here here, ScopeHandle& scope, Leaf::Kind kind, cons
   record::end_on_gpu(scope, [&] { return now.event(); });
   leaf.record = record::close_provisionally(here.thread, scope, now.ns);
   scope = {};
-  if (leaf.record == nullptr) {
+  if (!leaf.record) {
     others_.touched = true;
     return;
   }

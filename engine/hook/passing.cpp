@@ -169,7 +169,8 @@ void Training::leave_here(Here here, Pass& pass) noexcept {
   // Rule 6: one batch and nothing done with it was a look, not an epoch.
   if (passes_.peeked == &pass && drop_peek(here.thread, pass)) return;
   const Moment now;
-  if ((&pass == passes_.last || pass.role == Pass::Role::kOwner) && stack_->tenancy == tenancy_) {
+  if ((&pass == passes_.last || pass.role == Pass::Role::kOwner) &&
+      record::tenancy_of(*stack_) == tenancy_) {
     begin_event(here);
     if (claims_.announced == 0) conclude(here, now);
   }

@@ -28,7 +28,7 @@ SONDE_HOT_DATA std::uint32_t Training::g_session = 1;
 constinit thread_local Training* Training::t_last = nullptr;
 
 Training& Training::find(Here here) noexcept {
-  const std::uint32_t number = here.stack.number;
+  const std::uint32_t number = record::number_of(here.stack);
   if (number >= g_trainings.size()) g_trainings.resize(number + 1);
   std::unique_ptr<Training>& slot = g_trainings[number];
   if (!slot) slot = std::make_unique<Training>();
@@ -38,10 +38,11 @@ Training& Training::find(Here here) noexcept {
 }
 
 const Training* Training::on(const Lane& stack) noexcept {
-  if (stack.number >= g_trainings.size()) return nullptr;
-  const Training* training = g_trainings[stack.number].get();
+  if (record::number_of(stack) >= g_trainings.size()) return nullptr;
+  const Training* training = g_trainings[record::number_of(stack)].get();
   const bool current = training != nullptr && training->stack_ == &stack &&
-                       training->tenancy_ == stack.tenancy && training->of_this_session();
+                       training->tenancy_ == record::tenancy_of(stack) &&
+                       training->of_this_session();
   return current ? training : nullptr;
 }
 
@@ -51,7 +52,7 @@ void Training::begin_tenancy(Here here) noexcept {
   settle();
   *this = Training();
   stack_ = &here.stack;
-  tenancy_ = here.stack.tenancy;
+  tenancy_ = record::tenancy_of(here.stack);
   session_ = g_session;
   generation_ = here.thread.generation;
 }
@@ -92,7 +93,7 @@ void Training::conclude_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
     if (!training || training->generation_ != thread.generation) continue;
     const Here there{thread, *training->stack_};
-    if (training->of_this_session() && there.stack.tenancy == training->tenancy_ &&
+    if (training->of_this_session() && record::tenancy_of(there.stack) == training->tenancy_ &&
         training->claims_.announced == 0)
       training->end_loop(there);
     training->settle();

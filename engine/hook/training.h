@@ -164,7 +164,7 @@ class alignas(64) Training : public Transitions {
  private:
   static Training& find(Here here) noexcept;
   bool fits(Here here) const noexcept {
-    return tenancy_ == here.stack.tenancy && session_ == g_session &&
+    return tenancy_ == record::tenancy_of(here.stack) && session_ == g_session &&
            generation_ == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;

@@ -28,9 +28,9 @@ class Journal {
  public:
   static Journal& instance();
 
-  // For what reads the layout (engine/spool) and for tests. Everything else has a function.
+  // For engine/journal, which knows the layout, and for tests. Other code calls the functions below.
   Header& header() noexcept { return journal_header(); }
-  const std::byte* memory() const noexcept { return detail::g_base; }
+  std::byte* memory() const noexcept { return detail::g_base; }
 
   // -- lifecycle: one thread at a time, with the gate closed (see lane.h) --
 

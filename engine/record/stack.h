@@ -40,6 +40,15 @@ class ScopeView {
   const OpenScope* scope_ = nullptr;
 };
 
+// Which lane of the journal the stack is. A lane is given to another thread or task once its owner is
+// gone; its tenancy counts how often that happened.
+inline std::uint32_t number_of(const Lane& stack) noexcept { return stack.number; }
+inline std::uint64_t tenancy_of(const Lane& stack) noexcept { return stack.tenancy; }
+// As pthread_self returns it, which is Python's ident.
+inline std::uint64_t thread_id_of(const ThreadState& thread) noexcept {
+  return thread.lane->thread_id;
+}
+
 inline std::uint32_t depth_of(const Lane& stack) noexcept {
   return stack.depth.load(std::memory_order_relaxed);
 }

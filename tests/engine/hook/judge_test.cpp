@@ -17,7 +17,7 @@ class Judge : public testing::Test {
     record::SpanRecord& record = records_.emplace_back();
     record.certainty = record::Certainty::kProvisional;
     record.parent = 7;
-    leaf.record = &record;
+    leaf.record = record::Provisional(&record);
     leaf.sequence = records_.size();
     leaves_.add(leaf);
     return leaves_[leaves_.size() - 1];
@@ -334,8 +334,8 @@ TEST_F(Judge, APlainStepIsAloneAndSure) {
                             .by_optimizer = true,
                             .nothing_else = true};
   EXPECT_TRUE(is_plain(plain));
-  for (bool PassEvidence::*against : {&PassEvidence::drained, &PassEvidence::evaluates,
-                                      &PassEvidence::waits, &PassEvidence::orphan}) {
+  for (bool PassEvidence::* against : {&PassEvidence::drained, &PassEvidence::evaluates,
+                                       &PassEvidence::waits, &PassEvidence::orphan}) {
     pass_.*against = true;
     EXPECT_FALSE(is_plain(plain));
     pass_.*against = false;
