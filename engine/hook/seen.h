@@ -55,7 +55,7 @@ class Seen {
   // What every event looks at comes first, in as few lines of the cache as it can.
   record::Lane* stack_ = nullptr;
   std::uint64_t tenancy_ = 0;
-  std::uint32_t session_ = 0, generation_ = 0;
+  record::Generation generation_ = 0;
   Others others_;
   Claims claims_;
   bool plain_ = false;  // the step is like the one before (plain.h)

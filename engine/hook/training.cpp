@@ -24,7 +24,6 @@ std::vector<std::unique_ptr<Training>> g_trainings;
 // -- state --
 
 std::int64_t Seen::g_steps_per_epoch = Training::kStepsPerEpoch;
-SONDE_HOT_DATA std::uint32_t Training::g_session = 1;
 constinit thread_local Training* Training::t_last = nullptr;
 
 Training& Training::find(Here here) noexcept {
@@ -53,12 +52,10 @@ void Training::begin_tenancy(Here here) noexcept {
   *this = Training();
   stack_ = &here.stack;
   tenancy_ = record::tenancy_of(here.stack);
-  session_ = g_session;
   generation_ = here.thread.generation;
 }
 
 void Training::begin_session(std::uint32_t steps_per_epoch) noexcept {
-  ++g_session;
   g_taken = g_skipped = 0;
   set_steps_per_epoch(steps_per_epoch);
 }

@@ -48,7 +48,7 @@ class alignas(64) Training : public Transitions {
   using EpochEnd = void (*)(const Training& training, std::uint64_t sequence,
                             std::int64_t index) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;
-  // A session begins: everything counts from zero.
+  // A session begins, and with it a generation: everything counts from zero.
   static constexpr std::uint32_t kStepsPerEpoch = 1000;  // without a loader
   static void begin_session(std::uint32_t steps_per_epoch = kStepsPerEpoch) noexcept;
   static void set_steps_per_epoch(std::uint32_t steps) noexcept;
@@ -164,11 +164,10 @@ class alignas(64) Training : public Transitions {
  private:
   static Training& find(Here here) noexcept;
   bool fits(Here here) const noexcept {
-    return tenancy_ == record::tenancy_of(here.stack) && session_ == g_session &&
-           generation_ == here.thread.generation;
+    return tenancy_ == record::tenancy_of(here.stack) && generation_ == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;
-  bool of_this_session() const noexcept { return session_ == g_session; }
+  bool of_this_session() const noexcept { return generation_ == record::generation(); }
 
   SONDE_APART void begin_event(Here here) noexcept;
   SONDE_COLD void look_around(Here here) noexcept;
@@ -209,7 +208,6 @@ class alignas(64) Training : public Transitions {
   void end_loop(Here here) noexcept;
   Moment last_known(Here here) const noexcept;
 
-  static std::uint32_t g_session;
   static std::uint64_t g_taken, g_skipped;
   static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));
 };

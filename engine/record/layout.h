@@ -2,10 +2,9 @@
 // other processes (the live view, the autopsy, the next run), also after the owner died at any
 // instruction. docs/formats/journal.md draws it. Change a layout, change kJournalVersion.
 //
-//   offset 0        Header            one page; identity, clock anchor, session span, drain commit
-//   kNamesOffset    names             u32 length + bytes, 8-byte aligned; a name's id is its offset
-//   / 8 kBlocksOffset   blocks            32 KiB each: either four lanes or a piece of a lane's
-//   ring
+//   offset 0        Header   one page: identity, clock anchor, session span, drain commit
+//   kNamesOffset    names    u32 length + bytes, 8-byte aligned; a name's id is its offset / 8
+//   kBlocksOffset   blocks   32 KiB each: either four lanes or a piece of a lane's ring
 //
 // A *lane* is a stack of open scopes. The lane of a thread also owns a ring of closed records, a
 // chain of blocks of 64-byte slots; `head` counts slots ever published and is stored last, so a
@@ -201,7 +200,9 @@ struct Lane {
   std::uint64_t os_thread_id;
   std::uint64_t inherited_parent;         // task lanes: scope that was open where the task was made
   std::atomic<std::uint64_t> lost_depth;  // scopes beyond kMaxDepth
-  std::uint64_t inherited_session;        // session that scope belongs to
+  // Sequence of the session that scope belongs to. Not a generation: a journal is read by other
+  // processes, which know nothing of the generations of this one.
+  std::uint64_t inherited_session;
   std::uint64_t reserved2[2];
 
   OpenScope stack[kMaxDepth];

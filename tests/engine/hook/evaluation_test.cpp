@@ -59,7 +59,7 @@ TEST_F(TrainingTree, PassWithoutBackwardInsideAnEpochEvaluates) {
 TEST_F(TrainingTree, LooksAtAValidationIteratorThatStays) {
   Loader loader, held_out;
   for (const Hint hint : {Hint::kGradientsOff, Hint::kNone}) {
-    Training::begin_session(3);
+    begin_session(3);
     auto pass = loader.iterate();
     auto check = held_out.iterate();
     for (int i = 0; i < 3; ++i) {

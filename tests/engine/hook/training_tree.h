@@ -88,6 +88,12 @@ inline void train(const void* optimizer = nullptr) {
   optimize(optimizer);
 }
 
+// As a session does where it begins.
+inline void begin_session(std::uint32_t steps_per_epoch) {
+  record::begin_generation();
+  Training::begin_session(steps_per_epoch);
+}
+
 inline void finish() { Training::finish_all(*record::this_thread()); }
 
 class TrainingTree : public ::testing::Test {
@@ -95,7 +101,7 @@ class TrainingTree : public ::testing::Test {
   void SetUp() override {
     record::open_gate();
     record::close_above(here().stack, 0, record::ClosedBy::kShutdown);  // what a test left open
-    Training::begin_session(3);
+    begin_session(3);
     tap_ = std::make_unique<testing::RingTap>();
   }
 
