@@ -71,11 +71,11 @@ class Cycle {
   bool varies_ = false, count_varies_ = false;
   // The optimizers of this iteration's steps and of the last one's, in their order, side by side:
   // mostly there is one, and then both are in one line of the cache.
-  struct Step {
+  struct Turn {
     const void* newest = nullptr;
     const void* before = nullptr;
   };
-  std::array<Step, kMostSteps> steps_ = {};
+  std::array<Turn, kMostSteps> steps_ = {};
 };
 
 }  // namespace sonde::hook

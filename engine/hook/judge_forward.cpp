@@ -1,6 +1,8 @@
 // Where a forward belongs.
 #include "engine/hook/judge.h"
 
+#include <cassert>
+
 namespace sonde::hook {
 
 // Rule 1: trained is what an optimizer owns. Rule 2: gradients off is evaluating; evaluation mode
@@ -110,13 +112,11 @@ Verdict in_look(const Evidence& seen) noexcept {
 }
 
 // Rule 4: no more is fetched, but batches are left. Is this forward on the next of them?
-bool begins_next_left(const Evidence& seen) noexcept {
-  const PassEvidence* pass = seen.leader;
-  if (pass == nullptr || !pass->drained) return false;
+bool forward_is_on_left(const Evidence& seen) noexcept {
+  if (!may_be_on_left(seen)) return false;
   // Another optimizer may be to come.
-  if (!seen.done || seen.owed == pass) return false;
   if (!seen.cycle.full() && (seen.cycle.known() || !seen.reading.sure)) return false;
-  return !seen.reading.evaluates || pass->on_last();
+  return !seen.reading.evaluates || seen.leader->on_last();
 }
 
 // Rule 3: batches come from a loader, and the step on the last one is over, or was none yet.
@@ -206,12 +206,10 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
       [[fallthrough]];
     case Question::kStep:
       if (seen.step_open && !seen.done) return in_step(seen);
-      [[fallthrough]];
-    case Question::kLook:
       if (seen.look_open) return in_look(seen);
       [[fallthrough]];
     case Question::kLoader:
-      if (begins_next_left(seen))
+      if (forward_is_on_left(seen))
         return {.move = Move::kNextLeft,
                 .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
       return seen.leader != nullptr ? with_loader(seen) : without_loader(seen);
@@ -225,6 +223,7 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
     case Question::kNothing:
       break;
   }
+  assert(false);  // no verdict leads to that question
   return {};
 }
 

@@ -16,7 +16,7 @@ struct Leaf {
   enum class Kind : std::uint8_t { kLoad, kForward, kBackward };
   static constexpr std::size_t kKinds = 3;
 
-  record::Provisional record;
+  record::Provisional record = {};
   std::uint64_t sequence = 0;
   std::uint64_t start_ns = 0;
   std::uint32_t start_event = 0;  // on the GPU, 0: none

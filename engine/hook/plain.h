@@ -13,26 +13,27 @@ namespace sonde::hook {
 // of those is under way.
 inline bool Training::goes_on(Here here) const noexcept {
   const std::uint32_t depth = record::depth_of(here.stack);
-  if (!plain_ || depth != others_.depth) return false;
-  const std::uint64_t other =
-      (record::next_sequence(here.thread) ^ others_.sequence) | optimizers_.serial() |
-      std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
-  return other == 0 && !running_.scope;
+  if (!seen_.plain || depth != seen_.others.depth) return false;
+  const std::uint64_t other = (record::next_sequence(here.thread) ^ seen_.others.sequence) |
+                              seen_.optimizers.serial() |
+                              std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
+  return other == 0 && !seen_.running.scope;
 }
 
 // What runs now belongs to the step.
 inline void Training::place_plainly() noexcept {
-  running_.pend = running_.watch = running_.decide = false;
-  passes_.fetched = false;
-  step_.pass->used = true;
-  if (!leaves_.empty()) settle();
+  seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
+  seen_.passes.fetched = false;
+  seen_.step.pass->used = true;
+  if (!seen_.leaves.empty()) settle(seen_);
 }
 
 // It is trained with.
 inline void Training::prove_plainly() noexcept {
-  step_.proven = true;
-  learnt_.trains_in_eval = learnt_.trains_in_eval || (learnt_.hinted && !learnt_.bare);
-  step_.pass->unproven = false;
+  seen_.step.proven = true;
+  seen_.learnt.trains_in_eval =
+      seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
+  seen_.step.pass->unproven = false;
 }
 
 }  // namespace sonde::hook

@@ -90,8 +90,7 @@ class Boundaries {
   static Boundaries* const one_;  // never destroyed: the drain thread may ask it at the end
 
   static EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot);
-  static void note_end(const hook::Training& training, std::uint64_t sequence,
-                       std::int64_t index) noexcept;
+  static void note_end(const hook::EndedEpoch& epoch) noexcept;
   static int tell_last(void*);
   bool first_time(std::uint64_t sequence) noexcept;
   void tell(const EpochEnd& epoch) noexcept;

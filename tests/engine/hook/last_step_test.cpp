@@ -19,9 +19,7 @@ class LastSteps : public TrainingTree {
     TrainingTree::SetUp();
     g_ended.clear();
     Training::on_epoch_end(
-        [](const Training&, std::uint64_t sequence, std::int64_t index) noexcept {
-          g_ended.push_back({sequence, index});
-        });
+        [](const EndedEpoch& epoch) noexcept { g_ended.push_back({epoch.sequence, epoch.index}); });
   }
   void TearDown() override { Training::on_epoch_end(nullptr); }
 

@@ -7,19 +7,19 @@ namespace sonde::hook {
 
 void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader that reads from another loader: the outermost is what the program waits for.
-  if (passes_.fetch_depth++ > 0) return;
+  if (seen_.passes.fetch_depth++ > 0) return;
   const Moment now;
   const bool asked_again = pass.drained && pass.training == this;
   if (asked_again) [[unlikely]] {
     // It is asked once more, and has no more.
     begin_event(here);
-  } else if (step_.done && hint == Hint::kNone && step_.pass == &pass && goes_on(here) &&
-             leaves_.empty() && record::is_open(pass.scope)) [[likely]] {
+  } else if (seen_.step.done && hint == Hint::kNone && seen_.step.pass == &pass && goes_on(here) &&
+             seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
     begin_plain_fetch(here, pass, now);
   } else {
     begin_other_fetch(here, pass, hint, now);
   }
-  running_.pend = claims_.announced == 0 && !asked_again;
+  seen_.running.pend = seen_.claims.announced == 0 && !asked_again;
   pass.load = open_span(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
   pass.load_at = pass.load.sequence;
   end_event(here);
@@ -27,21 +27,21 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
 
 // The next batch of the loader that makes the epoch, behind a step.
 void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
-  close_step(here.thread, now);
+  close_step(seen_, here.thread, now);
   pass.off = pass.had_member = false;
-  passes_.note_fetch(pass);
-  epochs_.final_batch = pass.fetched_all();
-  open_next_step(here, step_.next, now);
-  step_.pass = &pass;
+  seen_.passes.note_fetch(pass);
+  seen_.epochs.final_batch = pass.fetched_all();
+  open_next_step(seen_, here, seen_.step.next, now);
+  seen_.step.pass = &pass;
   pass.fresh_step = true;
   pass.note_step();
-  others_.touched = false;
+  seen_.others.touched = false;
 }
 
 void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now) {
   begin_event(here);
   // A trainer's closure may fetch for itself; otherwise no program fetches inside an optimizer.
-  if (!optimizers_.is_apart()) close_stale_optimizers(here.thread, now);
+  if (!seen_.optimizers.is_apart()) close_stale_optimizers(here.thread, now);
   if (pass.training != nullptr && pass.training != this) leave(here.thread, pass);
   // A pass begins where its iterator was asked for (workers are started there), unless something
   // else came between; what was before it ends there.
@@ -49,39 +49,39 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   const bool direct = begins && pass.made_at == record::next_sequence(here.thread) &&
                       pass.made_depth == record::depth_of(here.stack);
   const Moment start = direct ? now.since(pass.made_ns) : Moment(now);
-  if (claims_.announced == 0) conclude(here, start, &pass);
+  if (seen_.claims.announced == 0) conclude(here, start, &pass);
   const bool checks =
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
-  passes_.peeked = nullptr;
-  passes_.note_fetch(pass);
-  const std::uint64_t before = step_.scope.sequence;
+  seen_.passes.peeked = nullptr;
+  seen_.passes.note_fetch(pass);
+  const std::uint64_t before = seen_.step.scope.sequence;
   if (!checks) {
     // What makes the epoch, where that is another pass, or an owner's, which this one stands for.
-    const Pass* leading = passes_.innermost();
+    const Pass* leading = seen_.passes.innermost();
     if (leading == nullptr || leading->evaluates) leading = &pass;
-    epochs_.final_batch = leading->fetched_all();
-    rotate_step(here, now);
+    seen_.epochs.final_batch = leading->fetched_all();
+    rotate_step(seen_, here, now);
   }
-  pass.fresh_step = step_.scope && step_.scope.sequence != before;
+  pass.fresh_step = seen_.step.scope && seen_.step.scope.sequence != before;
   if (pass.fresh_step) {
-    step_.pass = &pass;
+    seen_.step.pass = &pass;
     pass.note_step();
   }
-  if (pass.fresh_step || checks) others_.touched = false;
+  if (pass.fresh_step || checks) seen_.others.touched = false;
 }
 
 void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
                          std::string_view error) noexcept {
-  if (passes_.fetch_depth == 0 || --passes_.fetch_depth > 0) return;
+  if (seen_.passes.fetch_depth == 0 || --seen_.passes.fetch_depth > 0) return;
   if (pass.training != this) return;
   const std::uint32_t begun =
       !gpu_work && pass.load ? record::scope_at(here.stack, pass.load.slot).start_event() : 0;
   const Moment now = gpu_work ? Moment() : Moment(begun);
   switch (outcome) {
     case Fetched::kItem:
-      end_leaf(here, pass.load, Leaf::Kind::kLoad, now);
-      if (!plain_) plain_ = begins_plain(pass);
-      if (pass.fetches == 1 && leaves_.size() == 1) passes_.peeked = &pass;
+      end_leaf(seen_, here, pass.load, Leaf::Kind::kLoad, now);
+      if (!seen_.plain) seen_.plain = begins_plain(pass);
+      if (pass.fetches == 1 && seen_.leaves.size() == 1) seen_.passes.peeked = &pass;
       break;
     case Fetched::kEnd:
       end_passes_fetch(here, pass, now);
@@ -89,7 +89,7 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
     case Fetched::kError:
       close_span(here.thread, pass.load, now, error);
       pass.failed = true;
-      plain_ = false;
+      seen_.plain = false;
       break;
   }
   end_event(here);
@@ -97,21 +97,23 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
 
 // Its fetch has opened a step: is that like the others, as far as can be told?
 bool Training::begins_plain(const Pass& pass) const noexcept {
-  return is_plain(
-      {.pass = pass,
-       .alone = passes_.known.size() == 1 && passes_.owners.size() == 1,
-       .opened_step = step_.pass == &pass && step_.is_open_innermost() && step_.is_on(*stack_),
-       .unclaimed = claims_.announced == 0 && claims_.trainers == 0 && claims_.steps == 0,
-       .by_optimizer = learnt_.steps_by_optimizer,
-       .nothing_else = step_.owed == nullptr && step_.left_of == nullptr && !look_.is_open() &&
-                       !counted_.is_open() && !nested()});
+  return is_plain({.pass = pass,
+                   .alone = seen_.passes.known.size() == 1 && seen_.passes.owners.size() == 1,
+                   .opened_step = seen_.step.pass == &pass && seen_.step.is_open_innermost() &&
+                                  seen_.step.is_on(*seen_.stack),
+                   .unclaimed = seen_.claims.announced == 0 && seen_.claims.trainers == 0 &&
+                                seen_.claims.steps == 0,
+                   .by_optimizer = seen_.learnt.steps_by_optimizer,
+                   .nothing_else = seen_.step.owed == nullptr && seen_.step.left_of == nullptr &&
+                                   !seen_.look.is_open() && !seen_.counted.is_open() &&
+                                   !seen_.nested()});
 }
 
 // There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
-  plain_ = false;
+  seen_.plain = false;
   const bool nothing = pass.load && record::next_sequence(here.thread) == pass.load.sequence + 1;
-  const bool gone = nothing && cancel(pass.load);
+  const bool gone = nothing && cancel(seen_, pass.load);
   if (!gone) close_span(here.thread, pass.load, now);
   if (pass.drained) return;
   const std::uint32_t left = pass.count_unfinished();
@@ -119,14 +121,14 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   if (found == NoMore::kLeftovers) {
     pass.drained = true;
     pass.left = left;
-    epochs_.final_batch = pass.on_last();
+    seen_.epochs.final_batch = pass.on_last();
     return;
   }
-  if (gone && pass.fresh_step) cancel_step();
-  if (found == NoMore::kNoneOpened && cancel(pass.scope)) return forget(pass);
+  if (gone && pass.fresh_step) cancel_step(seen_);
+  if (found == NoMore::kNoneOpened && cancel(seen_, pass.scope)) return forget(seen_, pass);
   if (pass.fetches == 1) pass.fetches = 2;  // empty, but no peek
-  finish(here.thread, pass, now);
-  open_owed_step(here, now);
+  finish(seen_, here.thread, pass, now);
+  open_owed_step(seen_, here, now);
 }
 
 }  // namespace sonde::hook
