@@ -41,6 +41,8 @@ inline constexpr std::size_t kMaxNameBytes =
 // none.
 inline constexpr unsigned kSequenceBits = 40;
 
+inline constexpr std::uint32_t kMaxLanes = 4096;  // threads and tasks with scopes at one time
+
 // Position in a ring, with the lane it belongs to: what a closing scope leaves in its slot.
 constexpr std::uint64_t pack_position(std::uint32_t lane, std::uint64_t position) noexcept {
   return (std::uint64_t{lane} << kSequenceBits) |
