@@ -19,9 +19,9 @@ void Training::conclude(Here here, const Moment& now, const Pass* next) {
   if (seen_.look.is_open()) close_look(seen_, here, now);
 }
 
-// The session ends. Of a loop without a loader, or of one whose iterator lives, no event has said
-// that it is over: it ended with the last thing that is known of it. What was in the middle of
-// something, or what an exception has passed through, is left to the end of the session.
+// The session ends. No event says that a loop without a loader, or one whose iterator lives, is
+// over: it ended with the last thing that was recorded in it. What is in the middle of something,
+// and what an exception has passed through, stays open until the session itself ends.
 void Training::end_loop(Here here) noexcept {
   const Moment end = last_known(here);
   conclude(here, end);

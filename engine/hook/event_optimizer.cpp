@@ -34,7 +34,7 @@ void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now)
   begin_event(here);
   seen_.passes.peeked = nullptr;
   if (call.closure && seen_.leaves.unused()) {
-    // What ran before is none of the closure's.
+    // What ran before does not belong to the closure.
     if (seen_.step.is_open() && seen_.step.done) carve_check(seen_, here);
     conclude(here, now);
     pause_checks(seen_, here, now);
@@ -79,7 +79,8 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;
 std::uint64_t Training::g_skipped = 0;
 
-// No loader is fetched from in there: their end was never announced, although they are over.
+// No program fetches inside a step of an optimizer: these steps are over, although nothing has said
+// so.
 void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {
   if (!seen_.optimizers.any()) return;
   while (seen_.optimizers.any()) seen_.optimizers.end(thread, now);

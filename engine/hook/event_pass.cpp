@@ -8,11 +8,11 @@ namespace sonde::hook {
 
 using record::ThreadState;
 
-// A pass that saw an epoch's owner, or another epoch of ours, feeds that one; what looks like
-// validation gets a scope of its own in there. Returns whether this fetch is a validation's.
+// A pass that begins inside an epoch feeds that epoch; one that looks like a validation gets a
+// scope in it. Returns whether this fetch belongs to a validation.
 bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.begin(*this, hint, record::next_sequence(here.thread));
-  // What is open from before is none of a trainer's business.
+  // A trainer that announces everything does not end what was open before it.
   const bool announced = seen_.claims.announced > 0;
   const bool evaluates = looks_like_validation(hint, seen_.learnt.trains_in_eval,
                                                seen_.passes.trained_before(pass.source));
@@ -58,7 +58,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   return pass.evaluates;
 }
 
-// What it begins inside of, and whether it follows a pass over the same loader.
+// Notes which pass it begins in, and whether it follows a pass over the same loader.
 void Training::relate(Pass& pass) {
   seen_.passes.known.push_back(&pass);
   const Pass* outer = seen_.passes.innermost();
@@ -91,7 +91,7 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
   }
 }
 
-// The next batch of a pass that is under way. Returns whether it is a validation's.
+// The next batch of a pass that is under way. Returns whether it belongs to a validation.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role == Pass::Role::kOwner && !record::is_open(pass.scope)) drop_closed(seen_);
   if (seen_.claims.announced > 0) return true;

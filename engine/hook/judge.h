@@ -38,7 +38,7 @@ enum class Move : std::uint8_t {
   kTurnIntoUnused,      // the same, as nothing was trained with its batch
   kTurnLastIntoUnused,  // the part of the step on the batch that was fetched last is a validation
   kTurnIntoLook,        // the step is a validation without a loader
-  kTurnRestIntoLook,    // the same, but for the fetches that it began with
+  kTurnRestIntoLook,    // the same, without the fetches that it began with
   kMakeRoomForCheck,    // the step ends for a validation, or begins behind it
   kOpenLook,            // a validation without a loader begins
   kLeaveLook,           // the validation without a loader ends before the leaf `first`
@@ -81,7 +81,7 @@ struct Verdict {
   bool watch = false;     // autograd is asked whether a backward goes through it,
   bool decide = false;    // and this backward is the one
   // What else follows, in this order.
-  bool promote = false;  // the pass that opened the step may have an epoch of its own
+  bool promote = false;  // the pass that opened the step may get an epoch
   bool prove = false;    // the batches of the step are trained with
   bool settle = false;   // the leaves stay where they are
 };
@@ -110,18 +110,18 @@ bool may_be_on_left(const Evidence& seen) noexcept;
 // off at the front are an evaluation's.
 std::size_t first_trained(const Leaves& leaves, bool bare, bool sure = true) noexcept;
 // A pass in an epoch without a loader, or behind one whose last batches are left, was taken for a
-// look. If its batch is trained with while its iterator lives, it is a loop of its own.
+// look. If its batch is trained with while its iterator lives, it is a loop by itself.
 bool can_promote(const Evidence& seen) noexcept;
 
 // -- what is fetched (judge_fetch.cpp) --
 
 // Does a pass that begins with this fetch look like a validation?
 bool looks_like_validation(Hint hint, bool trains_in_eval, bool loader_trained) noexcept;
-// The pass that was looked into was only that: its loader begins anew.
+// Was the pass that fetched once only a peek, as another pass over its loader begins?
 bool was_peek(const PassEvidence& peeked, const PassEvidence& next) noexcept;
 // A validation is open, and a pass begins that looks like another one: is the first over?
 bool ends_check(const PassEvidence& check, Hint hint) noexcept;
-// A validation was taken for one, but its batch waits to be trained with while `next` fetches.
+// Does the batch of what was taken for a validation wait to be trained with while `next` fetches?
 bool waits_for_training(const PassEvidence& check, const PassEvidence& next) noexcept;
 
 struct Succession {
@@ -160,9 +160,9 @@ bool stops_waiting(const PassEvidence& pass, bool done) noexcept;
 bool can_follow(const PassEvidence* outer) noexcept;
 
 enum class EpochOfFetch : std::uint8_t {
-  kPresent,           // the one that is open, whoever opened it
-  kInsteadOfCounted,  // its own, in place of one without a loader, which is the innermost scope
-  kItsOwn,            // its own: what it fed is over
+  kPresent,           // in the one that is open
+  kInsteadOfCounted,  // in a new one, which takes the place of a counted one
+  kItsOwn,            // in a new one: what it fed is over
 };
 // In which epoch is a further fetch that trains?
 EpochOfFetch judge_epoch_of_fetch(const PassEvidence& pass, bool counted_innermost,
@@ -207,7 +207,8 @@ struct LastFetch {
 bool fetched_for_nothing(const LastFetch& seen) noexcept;
 
 // A scope of the program's has closed a counted epoch after so many steps. Is it around every
-// single iteration, so that no epoch belongs in it? `held_full`: a full epoch was in the same scope.
+// single iteration, so that no epoch belongs in it? `held_full`: a full epoch was in the same
+// scope.
 bool wraps_one_iteration(std::int64_t steps, bool held_full) noexcept;
 
 // The session ends, and no event has ended the loop: is it over?

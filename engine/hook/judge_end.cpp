@@ -8,7 +8,7 @@ NoMore judge_no_more(const PassEvidence& pass, std::uint32_t left, bool scope_op
   // Rules 3 and 4.
   if (left > 0 && left <= PassEvidence::kFurthestAhead && owner && scope_open)
     return NoMore::kLeftovers;
-  // What it fed was over, or it was itself, and there was nothing more for an epoch of its own.
+  // What it fed was over, or the pass itself was, and the epoch that it opened then stays empty.
   if ((pass.fetches > 1 || pass.again) && pass.first_check == pass.fetches && owner)
     return NoMore::kNoneOpened;
   return NoMore::kOver;

@@ -1,4 +1,4 @@
-// What a fetch shows of its own pass over a loader, and of others.
+// What a fetch shows of the pass that makes it, and of other passes.
 #include "engine/hook/judge.h"
 
 namespace sonde::hook {
@@ -15,7 +15,8 @@ bool was_peek(const PassEvidence& peeked, const PassEvidence& next) noexcept {
   return &peeked != &next && peeked.begins_anew(next);
 }
 
-// Its batch has been looked at, and its iterator lives: it is over, but for a loop in a loop.
+// Its batch has been looked at, and its iterator lives: it is over, unless this is a loop in a
+// loop.
 bool ends_check(const PassEvidence& check, Hint hint) noexcept {
   return check.used && (hint != Hint::kGradientsOff || check.had_member);
 }
@@ -70,7 +71,7 @@ bool can_follow(const PassEvidence* outer) noexcept { return outer == nullptr ||
 
 EpochOfFetch judge_epoch_of_fetch(const PassEvidence& pass, bool counted_innermost,
                                   bool in_epoch) noexcept {
-  // Its first batch was taken for a look; it is a loop of its own.
+  // Its first batch was taken for a look; now it is a loop by itself.
   if (pass.trained && counted_innermost) return EpochOfFetch::kInsteadOfCounted;
   return pass.orphan || in_epoch ? EpochOfFetch::kPresent : EpochOfFetch::kItsOwn;
 }

@@ -29,7 +29,7 @@ bool only_loads_to_move(const Evidence& seen) noexcept {
   return !seen.leaves.empty() && seen.leaves.only_loads() && movable(seen);
 }
 
-// Rule 3: the validation of a pass is open, and this forward is none of it.
+// Rule 3: the validation of a pass is open. Does this forward not belong to it?
 bool trains_again(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
   if (!seen.gradients || !check.sure) return false;

@@ -107,7 +107,7 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
 
 Verdict judge_trained_check(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
-  // Rule 2: what was fetched and run with gradients off is a validation all the same.
+  // Rule 2: what was fetched and run with gradients off stays a validation.
   const std::size_t first = seen.leaves.behind_sure();
   if (check.off && (first > 0 || (check.sure && seen.leaves.empty())))
     return {.move = Move::kLeaveCheck, .first = first};

@@ -69,7 +69,6 @@ void carve_check(Seen& seen, Here here) {
 }
 
 // Nothing was trained with in the step: it was a look, and so was the epoch that it began.
-// `fetched`: what was fetched before is none of it.
 void turn_into_look(Seen& seen, Here here, bool fetched) {
   const std::size_t first = fetched ? seen.leaves.behind_loads() : 0;
   if (first == seen.leaves.size()) return;

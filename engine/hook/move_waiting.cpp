@@ -60,8 +60,8 @@ void make_room_for_check(Seen& seen, Here here, const Moment& now) {
   seen.step.owed = pass;
 }
 
-// A validation came between a fetch and what is done with its batch: the step begins now, before
-// the program opens a scope of its own for it.
+// A validation came between a fetch and the use of its batch: the step begins now, before the
+// program opens a scope for it.
 void open_owed_step(Seen& seen, Here here, const Moment& now) {
   Pass* pass = seen.step.owed;
   if (pass == nullptr || seen.step.is_open() || seen.passes.checking() != nullptr) return;

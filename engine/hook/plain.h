@@ -1,7 +1,7 @@
-// A step like the one before it, in a loop over one loader that trains: fetch, forwards, backwards,
-// an optimizer's step, and nothing else is open or recorded. Nearly all steps of nearly all runs
-// are. What they mean is known, so their events skip every question that others are asked; for the
-// same events those would come to the same.
+// Plain steps: a step like the one before it, in a loop over one loader that trains. It has a
+// fetch, forwards, backwards and an optimizer's step, and nothing else is open or recorded. Nearly
+// all steps are plain. What their events mean is known, so they skip the questions of judge.h,
+// whose answers would be the same.
 #pragma once
 
 #include "engine/hook/training.h"

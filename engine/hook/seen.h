@@ -1,5 +1,5 @@
-// Everything that was seen on one stack and follows from it, and questions about it that change
-// nothing.
+// Everything that was seen on one stack, as plain data, and questions about it that change nothing.
+// Moves (moves.h) change it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Seen {
   // Gathers all of it for judge.h, as of now.
   SONDE_APART Evidence evidence(Here here) const noexcept;
   Evidence evidence(Here here, const Forward& forward) const noexcept;
-  // Rule 8. `claimed`: also what trainers and ci.batches have said that they open themselves.
+  // Rule 8. `claimed`: also the levels that trainers, and the program's own loops, have said they
+  // open.
   SONDE_APART Levels levels(const record::Lane& stack, bool claimed = true) const noexcept;
   bool is_inside_scope(std::uint64_t parent, const Levels& levels,
                        const record::Lane& stack) const noexcept;

@@ -15,7 +15,7 @@ using record::ThreadState;
 
 namespace {
 
-// By number of lane; made when a stack is first heard of, kept for ever.
+// By number of lane. Made at the first event on a stack, and never freed.
 std::vector<std::unique_ptr<Training>> g_trainings;
 
 }  // namespace

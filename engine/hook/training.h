@@ -12,8 +12,8 @@
 // rules.
 //
 // Training hears of events. What it has seen is in Seen; what follows from that is asked of the
-// pure functions in judge.h and carried out by Transitions. A step like the one before it asks
-// nothing (plain.h).
+// pure functions in judge.h and carried out by the moves (moves.h). A step like the one before it
+// asks nothing (plain.h).
 //
 // One Training belongs to one stack (of a thread or a task). The thread that runs the stack makes
 // all calls, one at a time (the host holds the GIL). Nothing here throws.
@@ -73,7 +73,7 @@ class alignas(64) Training {
   void use_unseen() noexcept { seen_.passes.use_batches(); }
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
-  // While the caller fetches for a step of its own (ci.batches), no step is opened here.
+  // While the program's own loop over batches fetches for its step, no step is opened here.
   void claim_steps(bool claim) noexcept {
     seen_.claims.steps += claim ? 1 : -1;
     seen_.plain = false;
@@ -105,7 +105,7 @@ class alignas(64) Training {
   // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
   static std::uint64_t steps_taken() noexcept { return g_taken; }
   static std::uint64_t steps_skipped() noexcept { return g_skipped; }
-  // This one is no more: what comes at the same address is another one.
+  // This optimizer was freed: what comes at the same address is another one.
   static void forget_optimizer(const void* optimizer) noexcept;
   // Is there any optimizer?
   static void set_optimizers_known(bool known) noexcept { Seen::g_optimizers_known = known; }
@@ -127,7 +127,7 @@ class alignas(64) Training {
   // How many each optimizer has taken in this epoch.
   const LastStep& steps() const noexcept { return seen_.last_step; }
   LastStep& steps() noexcept { return seen_.last_step; }
-  // A turn of ci.batches begins. `last`: there is none after it.
+  // A turn of the program's own loop over batches begins. `last`: there is none after it.
   void begin_turn(std::int64_t index, bool last) noexcept {
     seen_.step.index = index;
     seen_.epochs.final_turn = last;
@@ -152,7 +152,7 @@ class alignas(64) Training {
   void end_step(Here here) noexcept;
 
   // -- a trainer that runs the whole training --
-  // From its begin to its end no epoch is inferred, and no step outside of an epoch. It hands the
+  // From its begin to its end no epoch is inferred, and no step outside an epoch. It hands the
   // optimizer a closure that runs the model: that part stands beside the optimizer step, which
   // begins when the closure ends. Calls nest.
   void begin_trainer(Here here) noexcept;

@@ -18,7 +18,7 @@ ThreadState* thread_for_closing() noexcept {
   return state.lane != nullptr && !is_void(state.generation) ? &state : this_thread();
 }
 
-// The top was closed from another thread: look further down.
+// The innermost scope was closed by another thread: looks further down.
 std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
   while (depth > 0) {
     const OpenScope& scope = stack.stack[--depth];

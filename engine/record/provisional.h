@@ -1,5 +1,5 @@
-// Closed spans whose place in the tree is not certain yet. Their records are in the ring already, so
-// a killed process keeps them. The drain thread of the same process waits for them, up to ten
+// Closed spans whose place in the tree is not certain yet. Their records are in the ring already,
+// so a killed process keeps them. The drain thread of the same process waits for them, up to ten
 // seconds (layout_certainty.h has its side of this).
 #pragma once
 

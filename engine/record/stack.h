@@ -1,4 +1,4 @@
-// Reading the open scopes of a stack from outside this folder, without touching its slots.
+// The open scopes of a stack, for code outside this folder, which does not touch slots.
 //
 // For the thread that runs the stack: nothing here is synchronised with a thread that pushes or
 // pops. The functions are small and inline because the hooks call them on every training step.
@@ -40,8 +40,8 @@ class ScopeView {
   const OpenScope* scope_ = nullptr;
 };
 
-// Which lane of the journal the stack is. A lane is given to another thread or task once its owner is
-// gone; its tenancy counts how often that happened.
+// Which lane of the journal the stack is. A lane is given to another thread or task once its owner
+// is gone; its tenancy counts how often that happened.
 inline std::uint32_t number_of(const Lane& stack) noexcept { return stack.number; }
 inline std::uint64_t tenancy_of(const Lane& stack) noexcept { return stack.tenancy; }
 // As pthread_self returns it, which is Python's ident.

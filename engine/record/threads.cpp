@@ -22,8 +22,8 @@ namespace {
 std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0};
 std::atomic<std::uint32_t> g_attaching{0};  // threads on their way to a lane
 
-// Counted before the gate is tested: a thread that closes the gate and then counts none will see
-// no lane appear.
+// Counted before the gate is tested: a thread that closes the gate and then finds none counted can
+// rely on it that no lane appears.
 struct Attaching {
   Attaching() noexcept { g_attaching.fetch_add(1, std::memory_order_seq_cst); }
   Attaching(const Attaching&) = delete;
@@ -49,7 +49,7 @@ struct ProcessSetup {
   ProcessSetup() {
     pthread_key_create(&key, on_thread_exit);
     // Makes the journal and the names before any fork can happen. A root span cannot carry its name
-    // as text, so there must be a name for it also when the table of names is full.
+    // as text, so one name for it must be there even if the table of names is full later.
     intern(kAnySession);
   }
 };
@@ -58,7 +58,7 @@ ProcessSetup& setup() {
   return *instance;
 }
 
-// From here on the ring speaks of another thread.
+// From here on the records of the ring are another thread's.
 void announce_thread(Lane& lane) noexcept {
   std::byte* slot = reserve(lane, 1);
   if (slot == nullptr) return;
@@ -125,7 +125,7 @@ void open_gate() noexcept {
 
 namespace {
 
-// With the gate closed: no thread but this one can be past the test.
+// With the gate closed: can no thread but this one have found it open?
 bool no_other_thread_records() noexcept {
   if (detail::g_attaching.load(std::memory_order_seq_cst) != 0) return false;
   Journal& journal = Journal::instance();
@@ -143,7 +143,7 @@ bool no_other_thread_records() noexcept {
 void close_gate() noexcept {
   if (detail::g_gate.exchange(0, std::memory_order_seq_cst) == 0) return;
   if (no_other_thread_records()) return;
-  // A thread past the test finishes its few stores long before this is over.
+  // A thread that found the gate open finishes its few stores long before this is over.
   const timespec moment{0, 200'000};
   nanosleep(&moment, nullptr);
 }

@@ -14,7 +14,7 @@ TEST_F(TrainingTree, GradientsOffEvaluateWhateverTheMode) {
   end_of(*pass);
   auto check = held_out.iterate();
   for (int i = 0; i < 2; ++i) {
-    fetch(*check);  // the loop is outside of no_grad
+    fetch(*check);  // the loop is outside no_grad
     look(Mode::kTrain);
   }
   end_of(*check);

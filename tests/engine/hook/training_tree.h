@@ -45,7 +45,7 @@ inline void end_of(Pass& pass, bool looks_like_eval = false) {
 }
 inline void drop(Iterator pass) { pass.reset(); }
 
-// The forwards that somebody wants to know of whether a backward goes through them.
+// The forwards that use_graph will be told of, if a backward goes through them.
 inline std::vector<std::uint64_t> g_watched;
 
 enum class Mode { kTrain, kEval };
