@@ -6,12 +6,12 @@
 namespace sonde::hook {
 
 void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
-  // A loader that reads from another loader: the outermost is what the program waits for.
+  // A loader may read from another one: the program waits for the outermost.
   if (seen_.passes.fetch_depth++ > 0) return;
   const Moment now;
   const bool asked_again = pass.drained && pass.training == this;
   if (asked_again) [[unlikely]] {
-    // It is asked once more, and has no more.
+    // The loader had no more, and is asked once more.
     begin_event(here);
   } else if (seen_.step.done && hint == Hint::kNone && seen_.step.pass == &pass && goes_on(here) &&
              seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
@@ -25,7 +25,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   end_event(here);
 }
 
-// The next batch of the loader that makes the epoch, behind a step.
+// The step is over, and the loader that makes the epoch gives the next batch.
 void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
   close_step(seen_, here.thread, now);
   pass.off = pass.had_member = false;
@@ -43,8 +43,8 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   // A trainer's closure may fetch for itself; otherwise no program fetches inside an optimizer.
   if (!seen_.optimizers.is_apart()) close_stale_optimizers(here.thread, now);
   if (pass.training != nullptr && pass.training != this) leave(here.thread, pass);
-  // A pass begins where its iterator was asked for (workers are started there), unless something
-  // else came between; what was before it ends there.
+  // A pass begins where its iterator was made (the workers are started there), unless something
+  // else was recorded in between. What came before the pass ends there.
   const bool begins = pass.training == nullptr;
   const bool direct = begins && pass.made_at == record::next_sequence(here.thread) &&
                       pass.made_depth == record::depth_of(here.stack);
@@ -56,7 +56,8 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   seen_.passes.note_fetch(pass);
   const std::uint64_t before = seen_.step.scope.sequence;
   if (!checks) {
-    // What makes the epoch, where that is another pass, or an owner's, which this one stands for.
+    // The pass that makes the epoch. Where the program or a trainer opened the epoch, this one
+    // stands for it.
     const Pass* leading = seen_.passes.innermost();
     if (leading == nullptr || leading->evaluates) leading = &pass;
     seen_.epochs.final_batch = leading->fetched_all();
@@ -95,7 +96,7 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
   end_event(here);
 }
 
-// Its fetch has opened a step: is that like the others, as far as can be told?
+// The fetch of this pass has opened a step: is it a plain one?
 bool Training::begins_plain(const Pass& pass) const noexcept {
   return is_plain({.pass = pass,
                    .alone = seen_.passes.known.size() == 1 && seen_.passes.owners.size() == 1,
@@ -109,7 +110,8 @@ bool Training::begins_plain(const Pass& pass) const noexcept {
                                    !seen_.nested()});
 }
 
-// There was nothing more: neither a fetch nor a step. Unless the dataset recorded something.
+// The loader had no more: there was neither a fetch nor a step, unless the dataset recorded
+// something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   seen_.plain = false;
   const bool nothing = pass.load && record::next_sequence(here.thread) == pass.load.sequence + 1;
@@ -126,7 +128,7 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   }
   if (gone && pass.fresh_step) cancel_step(seen_);
   if (found == NoMore::kNoneOpened && cancel(seen_, pass.scope)) return forget(seen_, pass);
-  if (pass.fetches == 1) pass.fetches = 2;  // empty, but no peek
+  if (pass.fetches == 1) pass.fetches = 2;  // the loader is empty: that is no peek
   finish(seen_, here.thread, pass, now);
   open_owed_step(seen_, here, now);
 }

@@ -33,7 +33,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   return scope;
 }
 
-// True: it is a part of something else.
+// True: this is a part of something else, which is under way.
 bool Training::begin_other_forward(Here here, const Forward& forward, const Moment& now) {
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;
@@ -78,7 +78,7 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
              [&](Question asked) { return judge_forward(seen_.evidence(here, forward), asked); }));
 }
 
-// How what begins now is to end.
+// Notes how the forward or backward that begins is to end.
 void Training::note(const Verdict& verdict) noexcept {
   seen_.running.pend = verdict.pend;
   seen_.running.watch = verdict.watch;
@@ -104,7 +104,7 @@ ScopeHandle Training::begin_backward(Here here) noexcept {
   return scope;
 }
 
-// True: it is a part of something else.
+// True: this is a part of something else, which is under way.
 bool Training::begin_other_backward(Here here, const Moment& now) {
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;
@@ -140,7 +140,7 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
                       (seen_.leaves.watched() ? seen_.leaves.none_used() : seen_.learnt.hinted);
   if (seen_.running.decide) carry_out(seen_, here, judge_graph(seen_.evidence(here)), now);
   // Rule 5: no optimizer owns what was trained. The program updates it by hand, and the next
-  // forward is another step's.
+  // forward belongs to another step.
   if (seen_.claims.announced == 0 && !seen_.optimizers.any() && !seen_.learnt.steps_by_optimizer &&
       !seen_.trains_owned() && seen_.step.is_open()) {
     seen_.step.done = true;

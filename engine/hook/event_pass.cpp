@@ -74,7 +74,7 @@ void Training::relate(Pass& pass) {
   }
 }
 
-// Passes that this one shows to be over, although their iterators live.
+// Ends the passes that `next` shows to be over, although their iterators live.
 void Training::end_those_before(Here here, const Pass& next, bool next_evaluates,
                                 const Moment& now) {
   while (Pass* outer = seen_.passes.innermost()) {
@@ -134,7 +134,7 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
   return false;
 }
 
-// The last batches of the pass before it have been trained with.
+// The last batches of the pass before this one have been trained with.
 void Training::follow(Here here, Pass& pass, const Moment& now) {
   pass.waits = false;
   if (!seen_.step.done) {
@@ -151,12 +151,12 @@ void Training::follow(Here here, Pass& pass, const Moment& now) {
 
 void Training::use_newest(Pass& pass) noexcept {
   if (pass.training != this) return;
-  if (!pass.ever_used) pass.group = pass.idle;  // else the step of an optimizer has begun
+  if (!pass.ever_used) pass.group = pass.idle;  // otherwise the step of an optimizer has begun
   pass.ever_used = true;
   pass.ahead = 0;
 }
 
-// The iterator goes to another stack, or is gone.
+// The iterator goes on on another stack, or was freed.
 void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   Training* training = pass.training;
   if (training == nullptr) return;
@@ -166,7 +166,7 @@ void Training::leave(ThreadState& thread, Pass& pass) noexcept {
 }
 
 void Training::leave_here(Here here, Pass& pass) noexcept {
-  // Rule 6: one batch and nothing done with it was a look, not an epoch.
+  // Rule 6: one batch with which nothing was done was a peek, not an epoch.
   if (seen_.passes.peeked == &pass && drop_peek(seen_, here.thread, pass)) return;
   const Moment now;
   if ((&pass == seen_.passes.last || pass.role == Pass::Role::kOwner) &&

@@ -41,7 +41,7 @@ Verdict in_step(const Evidence& seen) noexcept {
   return {.promote = true, .prove = true, .settle = true};
 }
 
-// Behind what is certain, or on something that is still open.
+// A backward that does not go against a validation. `leader`: null where no loader feeds the loop.
 Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcept {
   const bool forward = seen.leaves.has(Leaf::Kind::kForward);
   if (seen.step_open && !seen.done) return in_step(seen);
@@ -55,7 +55,7 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
     if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun)) return {.pend = true};
     return {.move = Move::kNextIteration, .prove = true, .settle = true};
   }
-  // In a scope of the program's, where the optimizer steps is where the iteration is.
+  // In a scope of the program's, the optimizer's step will show where the iteration is.
   if (seen.trains_owned && seen.inside_scope)
     return {.pend = leader == nullptr, .prove = leader != nullptr};
   if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};
@@ -130,13 +130,13 @@ Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
                       leaves.find(seen.last->load_at) < leaves.size();
   // A loop over a loader is more likely than a look that its iterator outlives.
   const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.off);
-  // It is in a scope of the program's, and went through nothing of the validation.
+  // The backward went through nothing of the validation.
   if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
   if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
   return judge_trained_check(seen);
 }
 
-// Rules 2 and 3, in a step: forwards that the backward did not go through were an evaluation's.
+// Rules 2 and 3, in a step: forwards that the backward did not go through were an evaluation.
 Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   const Leaves& leaves = seen.leaves;
   const PassEvidence* pass = seen.fetched;
@@ -148,7 +148,7 @@ Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   if (passed_over && pass != nullptr && on_top && leaves.find(last->load_at) < first)
     return {.move = Move::kLeaveUsedCheck, .first = first};
   if (passed_over) return {.move = Move::kSplitIteration, .first = first};
-  // It went through nothing that was done with that batch.
+  // The backward went through nothing that was done with that batch.
   if (pass != nullptr && leaves.none_used() && leaves.find(pass->load_at) < leaves.size())
     return {.move = Move::kMarkEvaluation};
   return {};
@@ -163,7 +163,7 @@ Verdict judge_used(const Evidence& seen) noexcept {
     first = first_trained(leaves, seen.bare);
   if (seen.check != nullptr) return judge_check(seen, first);
   if (seen.look_open) {
-    // If it went through the look itself, in which something else was recorded, that trains, too.
+    // If the backward went through the look, in which something else was recorded, the look trains.
     const bool through = leaves.watched() && !leaves.none_used();
     return {.move = through ? Move::kLeaveUsedLook : Move::kLeaveLook,
             .first = is_free(seen) ? first : leaves.size()};

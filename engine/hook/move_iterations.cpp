@@ -23,8 +23,7 @@ void open_counted(Seen& seen, Here here, const Moment& now) {
 
 }  // namespace
 
-// Opens a step, and before it an epoch where there is none or the last one is full. False: a scope
-// of the program's reaches across, and the step that is open goes on.
+// Opens a step, and before it an epoch where there is none or the last one is full.
 bool next_iteration(Seen& seen, Here here, const Moment& now) {
   if (seen.step.is_open()) {
     if (!seen.step.is_on(here.stack)) return false;
@@ -42,8 +41,8 @@ bool next_iteration(Seen& seen, Here here, const Moment& now) {
   return true;
 }
 
-// A scope of the program's that was opened behind the end of the step is the beginning of the next
-// one, which takes the step's place below it. False: a scope reaches across.
+// A scope that the program has opened behind the end of the step is the beginning of the next step,
+// which takes the place of the old one around it.
 bool replace_step(Seen& seen, Here here) {
   if (!seen.step.ends_below_scope()) return false;
   const Moment start = Moment::at(record::above(seen.step.scope).start_ns());
@@ -81,11 +80,10 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
   seen.cycle.reset();
 }
 
-// A step begins where the leaves do, and they are all its own.
 void step_with_leaves(Seen& seen, Here here, const Moment& start) {
   const Leaves mine = std::exchange(seen.leaves, {});
   if (seen.step.owed != nullptr && !seen.step.is_open()) open_owed_step(seen, here, start);
-  if (!seen.step.goes_on()) {  // otherwise it is accumulating
+  if (!seen.step.goes_on()) {  // otherwise gradients are being accumulated
     if (seen.passes.leader() == nullptr) {
       next_iteration(seen, here, start);
     } else if (!seen.step.is_open() && !seen.levels(here.stack).step) {
@@ -99,7 +97,7 @@ void step_with_leaves(Seen& seen, Here here, const Moment& start) {
 
 // -- what belongs to the next iteration --
 
-// A step begins, with what came before it and is certain to be a part of it.
+// A step begins, with those of the leaves that are certain to be a part of it.
 void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
   const bool theirs =
       !seen.leaves.empty() && seen.leaves.parent() == record::current_parent(here.stack);
@@ -111,7 +109,7 @@ void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
 }
 
 // The leading optimizer steps again, so the step before ended where these forwards began; those at
-// the front that no backward used were an evaluation's.
+// the front that no backward used were an evaluation.
 void begin_behind_leaves(Seen& seen, Here here, const Moment& now) {
   const std::size_t first = first_trained(seen.leaves, seen.learnt.bare);
   const Moment start = first < seen.leaves.size() ? Moment(seen.leaves[first]) : Moment(now);
@@ -126,8 +124,8 @@ void begin_behind_leaves(Seen& seen, Here here, const Moment& now) {
   if (begun) seen.leaves.move(0, seen.step.scope.sequence);
 }
 
-// Forwards were taken for a part of the step that a backward did not go through: they were an
-// evaluation's, and the step begins behind them.
+// The backward did not go through forwards that were taken for a part of the step: they were an
+// evaluation, and the step begins behind them.
 void split_iteration(Seen& seen, Here here, std::size_t first) {
   const Moment begin(seen.leaves.front()), start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();

@@ -1,4 +1,4 @@
-// What a pass over a loader turns out to be after all, against what it was taken for.
+// A pass over a loader turns out to be something else than it was taken for.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,7 @@ namespace sonde::hook {
 
 using record::ThreadState;
 
-// Takes the scopes of a pass back that was only looked into; the fetch itself stays, and may be the
-// first of what comes next.
+// The fetch itself stays, and may be the first of what comes next.
 bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   const bool owner = pass.role == Pass::Role::kOwner;
   if (!seen.others.untouched(thread)) return false;
@@ -21,7 +20,7 @@ bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   return true;
 }
 
-// Models ran on its batch, and no backward came: the step that its fetch opened is none.
+// Models ran on the batch, and no backward came: what the fetch opened is no step.
 void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   if (!seen.step.is_open_innermost()) return;
   if (seen.step.pass != &pass) return turn_part_into_validation(seen, here, pass);
@@ -45,7 +44,7 @@ void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   record::relabel_scope(pass.scope, names().validation, record::kNoIndex);
 }
 
-// Its batch came on top of one that waits to be trained with.
+// The batch of this pass was fetched while another one waits to be trained with.
 void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
@@ -62,8 +61,8 @@ void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
   seen.leaves.move(first, pass.scope.sequence);
 }
 
-// It looked like validation, and a backward shows that it is none: what has happened since the last
-// fetch is a step.
+// The pass looked like a validation, and a backward shows that it trains: what has happened since
+// the last fetch is a step.
 void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !seen.leaves.empty() && seen.others.untouched(here.thread);
   const Moment start = since_fetch ? Moment(seen.leaves.front()) : Moment(now);
@@ -93,7 +92,7 @@ void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
   pass.trained = true;
 }
 
-// It is over: what runs from this leaf on is training on something else.
+// What runs from the leaf `first` on is training on something else.
 void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first, const Moment& now) {
   Leaves rest = seen.leaves.split(first);
   const Moment start = rest.empty() ? Moment(now) : Moment(rest.front());
@@ -112,9 +111,8 @@ void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first, const Mom
   if (!seen.leaves.empty()) step_with_leaves(seen, here, start);
 }
 
-// What is open looked like validation, but before anything is done with its batch, which was
-// fetched with gradients on, another pass fetches, with gradients off or to train: the batch waits
-// to be trained with.
+// What is open looked like a validation. Its batch was fetched with gradients on, and before
+// anything is done with it another pass fetches: the batch waits to be trained with.
 void keep_what_waits(Seen& seen, Here here, const Pass& next) {
   Pass* waiting = seen.passes.checking();
   if (waiting == nullptr || !waits_for_training(*waiting, next)) return;
@@ -133,7 +131,7 @@ void keep_what_waits(Seen& seen, Here here, const Pass& next) {
   seen.step.owed = &pass;
 }
 
-// Its epoch takes the place of the one there was, below the step that its fetch has opened.
+// The new epoch takes the place of the one around the step that the fetch of this pass has opened.
 void promote(Seen& seen, Here here, Pass& pass) {
   if (seen.step.pass != &pass || !can_promote(seen.evidence(here))) return;
   const Moment start = Moment::of(record::view_of(seen.step.scope));

@@ -1,14 +1,14 @@
-// Batches that are fetched but not trained with yet: those that are left when a loader that is
-// fetched ahead has no more, and one that waits while there is a validation.
+// Batches that are fetched but not trained with yet: those that are left when a loader that was
+// fetched ahead has no more, and one that waits while a validation runs.
 #include <utility>
 
 #include "engine/hook/moves.h"
 
 namespace sonde::hook {
 
-// -- of a loader that has no more (rule 4) --
+// -- batches that are left of a loader that has no more (rule 4) --
 
-// A step begins: if nothing more is fetched, it is on batches that are left.
+// A step begins. If the loader has no more, the step is on batches that are left.
 void use_left(Seen& seen) noexcept {
   seen.step.left_of = nullptr;
   Pass* pass = seen.passes.leader();
@@ -20,8 +20,8 @@ void use_left(Seen& seen) noexcept {
   seen.epochs.final_batch = pass->on_last();
 }
 
-// The next of the batches that are left, which begins with the leaves. On the last one, the epoch
-// is over.
+// A step on the next of the batches that are left begins, with the leaves. If there was only one,
+// the epoch is over.
 void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
   Leaves mine =
       seen.leaves.split(seen.leaves.empty() ? 0 : first_trained(seen.leaves, seen.learnt.bare));
@@ -45,10 +45,10 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
   seen.leaves.move(0, in_step ? seen.step.scope.sequence : record::current_parent(here.stack));
 }
 
-// -- of one that waits (rule 3) --
+// -- a batch that waits for the end of a validation (rule 3) --
 
-// The place of a validation that is about to begin: the step before it ends, and one whose batch
-// has been fetched and nothing more begins behind it.
+// A validation is about to begin: a step that is done ends before it. A step that has only its
+// batch is taken back and begins behind the validation.
 void make_room_for_check(Seen& seen, Here here, const Moment& now) {
   if (!seen.step.is_open_innermost()) return;
   if (seen.step.done) return close_step(seen, here.thread, now);

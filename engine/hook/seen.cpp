@@ -106,13 +106,13 @@ bool Seen::opened(std::uint64_t sequence) const noexcept {
          passes.owns(sequence);
 }
 
-// Is the innermost scope one of the program's, and no epoch?
+// Is the innermost scope one of the program's that is no epoch?
 bool Seen::is_inside_scope(std::uint64_t parent, const Levels& levels,
                            const Lane& stack) const noexcept {
   return record::depth_of(stack) > 0 && parent != levels.innermost_epoch && !passes.owns(parent);
 }
 
-// Directly below what we have opened, or below nothing of ours: then a leaf may be moved.
+// Would a leaf lie directly below a scope of ours, or below none of ours? Then it can be moved.
 bool Seen::stands_free(std::uint64_t parent) const noexcept {
   const bool in_step = step.is_open(), in_look = look.is_open();
   if (in_step && parent == step.scope.sequence) return true;
@@ -127,7 +127,7 @@ bool Seen::in_epoch(const Lane& stack) const noexcept {
   return found.innermost_epoch != 0 || found.epoch;
 }
 
-// Is a scope of the program's open inside, directly?
+// Is the first scope that is open inside this one the program's?
 bool Seen::holds_program(const ScopeHandle& scope) const noexcept {
   const ScopeView inside = record::is_open(scope) ? record::first_inside(scope) : ScopeView();
   if (!inside) return false;
