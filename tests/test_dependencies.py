@@ -74,7 +74,12 @@ ONLY_FILES: dict[tuple[str, str], str] = {("journal", "record"): r"layout\w*\.h"
 LAYOUT = "engine/record/layout.h"
 READS_LAYOUT = {"record", "journal"}
 RECORD_PRIVATE = re.compile(r"\brecord::detail\b")
-SLOTS = re.compile(r"\brecord::(?:OpenScope|kSlotClosed)\b|\b(?:lane|stack)(?:\.|->)stack\[")
+SLOTS = re.compile(
+    r"\b(?:record::OpenScope|SpanRecord|MarkRecord|ThreadRecord|BlockHeader|kSlotClosed)\b"
+    r"|\brecord::Header\b|\bjournal(?:\.|->)header\(|\binstance\(\)\.header\(|\bjournal_header\("
+    r"|\b(?:lane|stack)_?(?:\.|->)"
+    r"(?:stack\[|(?:head|depth|tenancy|number|state|thread_id|next_sequence|block|tail)\b)"
+)
 
 # Python package -> our packages it may import, besides itself.
 PACKAGES: dict[str, set[str]] = {"sonde": set(), "cirron": {"sonde"}, "traceml": {"sonde"}}
@@ -243,6 +248,14 @@ FORBIDDEN = [
     ("bench/engine/a.cpp", "using namespace record::detail;", "private to engine/record"),
     ("engine/session/a.cpp", "lane->stack[0].name = 1;", "slots are engine/record's"),
     ("engine/session/a.h", "void f(const record::OpenScope&);", "slots are engine/record's"),
+    ("engine/session/a.cpp", "using record::SpanRecord;", "slots are engine/record's"),
+    ("engine/session/a.cpp", "record::Header& head = f();", "slots are engine/record's"),
+    ("engine/session/a.cpp", "Journal::instance().header();", "slots are engine/record's"),
+    ("engine/session/a.cpp", "f(journal.header());", "slots are engine/record's"),
+    ("engine/hook/a.h", "record::SpanRecord* record;", "slots are engine/record's"),
+    ("engine/hook/a.h", "return here.stack.tenancy;", "slots are engine/record's"),
+    ("python/native/a.cpp", "x = thread->lane->thread_id;", "slots are engine/record's"),
+    ("python/native/a.cpp", "return stack.number;", "slots are engine/record's"),
     ("engine/cli/a.cpp", '#include "engine/spool/reader.h"', "engine/cli may use only"),
     ("engine/tui/a.cpp", '#include "engine/session/x.h"', "engine/tui may use only"),
     ("engine/report/a.cpp", '#include "engine/cli/x.h"', "engine/report may use only"),
@@ -268,6 +281,8 @@ ALLOWED = [
     ),
     ("engine/session/a.cpp", '#include "engine/record/lane.h"\n#include "engine/spool/x.h"'),
     ("engine/journal/a.cpp", "void f(const record::OpenScope& scope);"),
+    ("engine/journal/a.cpp", "record::SpanRecord r; view.header(); lane->number;"),
+    ("engine/hook/a.h", "record::Provisional span; record::tenancy_of(here.stack);"),
     ("engine/record/a.cpp", '#include "engine/record/layout.h"\nrecord::detail::g_gate;'),
     ("python/native/a.cpp", '#include "engine/record/lane.h"\nrecord::this_thread();'),
     (

@@ -15,9 +15,9 @@ class Cycle {
   bool known() const noexcept { return usual_ != 0 && !varies_; }
   // Has the iteration under way had all its steps?
   bool complete() const noexcept { return known() && taken_ >= usual_; }
-  // Has it had as many as all the others, of whichever optimizers?
+  // Has it had as many steps as all other iterations, by any optimizers?
   bool full() const noexcept { return usual_ != 0 && !count_varies_ && taken_ >= usual_; }
-  // Would a step of this optimizer (only compared) be another iteration's?
+  // Would a step of this optimizer (only compared) belong to another iteration?
   bool repeats(const void* optimizer) const noexcept {
     return gone_ || (led_ && optimizer == leading_ && !continues(optimizer)) ||
            takes_over(optimizer);
@@ -30,12 +30,12 @@ class Cycle {
   void note_by_hand() noexcept;
   // Another iteration begins.
   SONDE_HOT void begin() noexcept;
-  // It did not.
+  // The iteration that began was none.
   void take_back() noexcept {
     taken_ = earlier_;
     led_ = earlier_led_;
   }
-  // This optimizer is no more: if it was the leading one, the next that steps begins another loop.
+  // This optimizer was freed: if it led, the next optimizer that steps begins another loop.
   void forget(const void* optimizer) noexcept {
     gone_ = gone_ || (has_leading_ && optimizer == leading_);
   }
@@ -45,12 +45,12 @@ class Cycle {
  private:
   SONDE_APART void note_other(const void* optimizer) noexcept;
 
-  // So many steps of another optimizer, and the one that led before does so no more.
+  // After so many steps of another optimizer in a row, that one leads.
   static constexpr std::uint32_t kMostOthers = 16;
-  // Of more than so many steps, their order is not known.
+  // The order of further steps is not kept.
   static constexpr std::uint32_t kMostSteps = 8;
 
-  // Has it been this one's turn, after those that have stepped in this iteration?
+  // Did this optimizer step at this place in the iteration before?
   bool continues(const void* optimizer) const noexcept {
     return known() && taken_ < usual_ && taken_ < kMostSteps && steps_[taken_].before == optimizer;
   }
@@ -69,13 +69,13 @@ class Cycle {
   bool shared_ = false;  // others have stepped in its iterations
   bool gone_ = false;
   bool varies_ = false, count_varies_ = false;
-  // The optimizers of this iteration's steps and of the last one's, in their order, side by side:
-  // mostly there is one, and then both are in one line of the cache.
-  struct Step {
+  // The optimizers of this iteration's steps and of the last iteration's, in order and side by
+  // side: usually there is one step, and then both are in one line of the cache.
+  struct Turn {
     const void* newest = nullptr;
     const void* before = nullptr;
   };
-  std::array<Step, kMostSteps> steps_ = {};
+  std::array<Turn, kMostSteps> steps_ = {};
 };
 
 }  // namespace sonde::hook

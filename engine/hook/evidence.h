@@ -23,9 +23,9 @@ struct Forward {
 
 // What a forward looks like by itself.
 struct Reading {
-  bool evaluates = false;  // it looks like an evaluation's,
-  bool sure = false;       // with gradients off
-  bool foreign = false;    // it is of what no optimizer trains, with gradients off
+  bool evaluates = false;  // it looks like a part of an evaluation
+  bool sure = false;       // the same, because gradients are off
+  bool foreign = false;    // gradients are off, and no optimizer trains its module
 };
 
 // The forward or backward under way.
@@ -39,8 +39,8 @@ struct Running {
   bool decide = false;  // the end of the backward under way tells which
 };
 
-// Which optimizer has what the next backward trains: the one that has the last model that ran with
-// gradients. Where none did (parameters are used without a module), any optimizer there is.
+// Does an optimizer have what the next backward trains, which is the last model that ran with
+// gradients? kAny: no model ran (parameters are used without a module), so any optimizer counts.
 enum class Owner : std::uint8_t { kAny, kNone, kOptimizer };
 
 // How this program trains, as far as it has shown.
@@ -51,7 +51,7 @@ struct Learnt {
   bool bare = false;                // nothing is trained with what models return
   bool steps_by_optimizer = false;  // an optimizer has stepped
   Owner owner = Owner::kAny;
-  // When the last forward with gradients began, but for those of plain steps.
+  // When the last forward with gradients began, not counting those of plain steps.
   std::uint64_t graded_ns = 0;
 };
 
@@ -74,7 +74,7 @@ struct Evidence {
   Reading reading = {};
 
   // Passes over loaders.
-  const PassEvidence* check = nullptr;    // its validation is open, and the innermost of ours
+  const PassEvidence* check = nullptr;    // its validation is open, and the innermost scope of ours
   const PassEvidence* leader = nullptr;   // its batches are trained with
   const PassEvidence* last = nullptr;     // it fetched last
   const PassEvidence* fetched = nullptr;  // its fetch opened the step

@@ -1,4 +1,4 @@
-// What a fetch shows of its own pass over a loader, and of others.
+// What a fetch shows of the pass that makes it, and of other passes.
 #include "engine/hook/judge.h"
 
 namespace sonde::hook {
@@ -15,7 +15,8 @@ bool was_peek(const PassEvidence& peeked, const PassEvidence& next) noexcept {
   return &peeked != &next && peeked.begins_anew(next);
 }
 
-// Its batch has been looked at, and its iterator lives: it is over, but for a loop in a loop.
+// Its batch has been looked at, and its iterator lives: it is over, unless this is a loop in a
+// loop.
 bool ends_check(const PassEvidence& check, Hint hint) noexcept {
   return check.used && (hint != Hint::kGradientsOff || check.had_member);
 }
@@ -62,20 +63,17 @@ NextFetch judge_next_fetch(const PassEvidence& pass, Hint hint, bool validation_
   return NextFetch::kOfTraining;
 }
 
-NoMore judge_no_more(const PassEvidence& pass, std::uint32_t left, bool scope_open) noexcept {
-  const bool owner = pass.role == PassEvidence::Role::kOwner;
-  // Rules 3 and 4.
-  if (left > 0 && left <= PassEvidence::kFurthestAhead && owner && scope_open)
-    return NoMore::kLeftovers;
-  // What it fed was over, or it was itself, and there was nothing more for an epoch of its own.
-  if ((pass.fetches > 1 || pass.again) && pass.first_check == pass.fetches && owner)
-    return NoMore::kNoneOpened;
-  return NoMore::kOver;
+bool stops_waiting(const PassEvidence& pass, bool done) noexcept {
+  return pass.waits && (done || !pass.used);
 }
 
-Ending judge_ending(const PassEvidence& pass) noexcept {
-  if (pass.is_look()) return Ending::kPeek;  // rule 6
-  return pass.is_epoch() ? Ending::kEpoch : Ending::kOther;
+bool can_follow(const PassEvidence* outer) noexcept { return outer == nullptr || outer->drained; }
+
+EpochOfFetch judge_epoch_of_fetch(const PassEvidence& pass, bool counted_innermost,
+                                  bool in_epoch) noexcept {
+  // Its first batch was taken for a look; now it is a loop by itself.
+  if (pass.trained && counted_innermost) return EpochOfFetch::kInsteadOfCounted;
+  return pass.orphan || in_epoch ? EpochOfFetch::kPresent : EpochOfFetch::kItsOwn;
 }
 
 bool is_plain(const PlainEvidence& seen) noexcept {

@@ -1,10 +1,12 @@
 // Where a forward belongs.
 #include "engine/hook/judge.h"
 
+#include <cassert>
+
 namespace sonde::hook {
 
-// Rule 1: trained is what an optimizer owns. Rule 2: gradients off is evaluating; evaluation mode
-// is a hint, which is worth nothing once a model has been trained in it.
+// Rule 1: what an optimizer owns is trained. Rule 2: with gradients off it is evaluated; evaluation
+// mode is a hint, which is worth nothing once a model has been trained in that mode.
 Reading read_forward(const Forward& forward, bool trains_in_eval) noexcept {
   const bool trainable = forward.owned != Owned::kNo;
   const bool sure = trainable && !forward.gradients;
@@ -27,7 +29,7 @@ bool only_loads_to_move(const Evidence& seen) noexcept {
   return !seen.leaves.empty() && seen.leaves.only_loads() && movable(seen);
 }
 
-// Rule 3: the validation of a pass is open, and this forward is none of it.
+// Rule 3: the validation of a pass is open. Does this forward not belong to it?
 bool trains_again(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
   if (!seen.gradients || !check.sure) return false;
@@ -39,8 +41,8 @@ bool trains_again(const Evidence& seen) noexcept {
 // Rules 2 and 3, where the validation of a pass is open.
 Verdict in_check(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
-  // What runs first on a batch that was fetched with gradients on, and what has gradients behind
-  // that, may be either: the next backward tells.
+  // What runs first on a batch that was fetched with gradients on, and what then has gradients, may
+  // be validation or training: the next backward tells.
   const std::size_t load = seen.leaves.find(check.load_at);
   const bool looked_at = seen.leaves.only_sure_behind(load);
   const bool open = !check.off && load < seen.leaves.size() && !looked_at;
@@ -49,7 +51,7 @@ Verdict in_check(const Evidence& seen) noexcept {
   // The first batch, fetched with gradients on, is looked at and then trained with.
   if (seen.leader == nullptr && !check.off && looked_at)
     return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
-  // Rule 1: forwards at its end of what no optimizer trains (a teacher's) are the step's.
+  // Rule 1: forwards at its end whose module no optimizer trains (a teacher) belong to the step.
   if (const std::size_t first = seen.leaves.first_foreign(); first < seen.leaves.size())
     return {.move = Move::kLeaveCheck, .next = Question::kOwedStep, .first = first};
   return {.move = Move::kPauseChecks, .next = Question::kOwedStep};
@@ -101,22 +103,20 @@ Verdict in_look(const Evidence& seen) noexcept {
     const bool sure = seen.reading.sure;
     return {.move = sure ? Move::kStayInLook : Move::kStay, .pend = !sure, .watch = seen.gradients};
   }
-  // Forwards of it had gradients, so a backward may yet go through them; until it tells, this one
-  // is in there, too.
+  // Forwards in the look had gradients, so a backward may still go through them. Until then this
+  // one is in the look, too.
   if (seen.leaves.has_hinted() && seen.gradients) return {.pend = true, .watch = true};
-  // Rule 1: forwards at its end of what no optimizer trains (a teacher's) are the step's.
+  // Rule 1: forwards at its end whose module no optimizer trains (a teacher) belong to the step.
   return {
       .move = Move::kLeaveLook, .next = Question::kOwedStep, .first = seen.leaves.first_foreign()};
 }
 
 // Rule 4: no more is fetched, but batches are left. Is this forward on the next of them?
-bool begins_next_left(const Evidence& seen) noexcept {
-  const PassEvidence* pass = seen.leader;
-  if (pass == nullptr || !pass->drained) return false;
-  // Another optimizer may be to come.
-  if (!seen.done || seen.owed == pass) return false;
+bool forward_is_on_left(const Evidence& seen) noexcept {
+  if (!may_be_on_left(seen)) return false;
+  // Otherwise another optimizer may still step.
   if (!seen.cycle.full() && (seen.cycle.known() || !seen.reading.sure)) return false;
-  return !seen.reading.evaluates || pass->on_last();
+  return !seen.reading.evaluates || seen.leader->on_last();
 }
 
 // Rule 3: batches come from a loader, and the step on the last one is over, or was none yet.
@@ -159,7 +159,7 @@ Verdict without_step(const Evidence& seen) noexcept {
   }
   if ((seen.counted_open || seen.knows_training) && !seen.inside_scope)
     return {.move = Move::kBeginWithLeaves, .pend = true, .watch = gradients};
-  // The first iteration, if a backward follows; so many before one are a rollout.
+  // If a backward follows, this is the first iteration. So many forwards before one are a rollout.
   const bool rollout = known && seen.leaves.full() && !has_backward(seen) && movable(seen);
   return {.move = rollout ? Move::kLookFromRollout : Move::kStay,
           .pend = true,
@@ -183,7 +183,7 @@ Verdict without_loader(const Evidence& seen) noexcept {
   Verdict verdict{.pend = true,
                   .watch = gradients && (seen.reading.evaluates || has_forward(seen))};
   if (!seen.leaves.full()) return verdict;
-  // So much is no part of the last one.
+  // So many leaves cannot belong to the last iteration.
   if (!has_backward(seen)) {
     verdict.move = Move::kCarveLongCheck;
   } else if (movable(seen)) {
@@ -206,12 +206,10 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
       [[fallthrough]];
     case Question::kStep:
       if (seen.step_open && !seen.done) return in_step(seen);
-      [[fallthrough]];
-    case Question::kLook:
       if (seen.look_open) return in_look(seen);
       [[fallthrough]];
     case Question::kLoader:
-      if (begins_next_left(seen))
+      if (forward_is_on_left(seen))
         return {.move = Move::kNextLeft,
                 .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
       return seen.leader != nullptr ? with_loader(seen) : without_loader(seen);
@@ -225,6 +223,7 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
     case Question::kNothing:
       break;
   }
+  assert(false);  // no verdict leads to that question
   return {};
 }
 

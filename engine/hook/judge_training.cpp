@@ -1,11 +1,18 @@
 // Where a backward and an optimizer step belong, and what they show of the forwards before them.
 #include "engine/hook/judge.h"
 
+#include <cassert>
+
 namespace sonde::hook {
 
 std::size_t first_trained(const Leaves& leaves, bool bare, bool sure) noexcept {
   if (bare && leaves.none_used()) return leaves.first(Leaf::Kind::kBackward);
   return leaves.first_used(sure);
+}
+
+bool may_be_on_left(const Evidence& seen) noexcept {
+  const PassEvidence* pass = seen.leader;
+  return pass != nullptr && pass->drained && seen.done && seen.owed != pass;
 }
 
 bool can_promote(const Evidence& seen) noexcept {
@@ -22,13 +29,19 @@ bool can_promote(const Evidence& seen) noexcept {
 
 namespace {
 
+// No verdict leads to this question.
+Verdict not_asked() noexcept {
+  assert(false);
+  return {};
+}
+
 // It trains with the batch of the step; autograd is asked where there are several forwards.
 Verdict in_step(const Evidence& seen) noexcept {
   if (seen.leaves.watched()) return {.pend = true, .decide = true};
   return {.promote = true, .prove = true, .settle = true};
 }
 
-// Behind what is certain, or on something that is still open.
+// A backward that does not go against a validation. `leader`: null where no loader feeds the loop.
 Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcept {
   const bool forward = seen.leaves.has(Leaf::Kind::kForward);
   if (seen.step_open && !seen.done) return in_step(seen);
@@ -42,18 +55,21 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
     if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun)) return {.pend = true};
     return {.move = Move::kNextIteration, .prove = true, .settle = true};
   }
-  // In a scope of the program's, where the optimizer steps is where the iteration is.
+  // In a scope of the program's, the optimizer's step will show where the iteration is.
   if (seen.trains_owned && seen.inside_scope)
     return {.pend = leader == nullptr, .prove = leader != nullptr};
   if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};
   return {.prove = true, .settle = true};  // rule 8
 }
 
-// Rule 4: batches are left, and nothing ran on the step's: is it on the next of them?
-bool begins_next_left(const Evidence& seen) noexcept {
-  const PassEvidence* pass = seen.leader;
-  return pass != nullptr && pass->drained && !seen.leaves.has(Leaf::Kind::kForward) && seen.done &&
-         seen.owed != pass && seen.cycle.full();
+// Rule 4: batches are left, and no forward came: is this backward on the next of them?
+bool backward_is_on_left(const Evidence& seen) noexcept {
+  return may_be_on_left(seen) && !seen.leaves.has(Leaf::Kind::kForward) && seen.cycle.full();
+}
+
+// Rule 4: is this step of an optimizer on the next of the batches that are left?
+bool optimizer_is_on_left(const Evidence& seen, const void* optimizer) noexcept {
+  return may_be_on_left(seen) && (seen.cycle.repeats(optimizer) || seen.cycle.full());
 }
 
 }  // namespace
@@ -64,12 +80,14 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
       // Rule 2: a backward speaks against a validation, unless it went through something else.
       if (seen.check != nullptr || seen.look_open) {
         if (seen.leaves.watched()) return {.pend = true, .decide = true};
-        return {.move = seen.check != nullptr ? Move::kTrainCheck : Move::kLeaveLook,
-                .next = Question::kLoader};
+        Verdict verdict{.move = Move::kLeaveLook};
+        if (seen.check != nullptr) verdict = judge_trained_check(seen);
+        verdict.next = Question::kLoader;
+        return verdict;
       }
       [[fallthrough]];
     case Question::kLoader:
-      if (begins_next_left(seen))
+      if (backward_is_on_left(seen))
         return {.move = Move::kNextLeft,
                 .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
       return place_backward(seen, seen.leader);
@@ -79,9 +97,21 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
       return place_backward(seen, seen.leader);
     case Question::kWithoutLoader:
       return place_backward(seen, nullptr);
-    default:
-      return {};
+    case Question::kNothing:
+    case Question::kOwedStep:
+    case Question::kStepBehindRoom:
+      break;
   }
+  return not_asked();
+}
+
+Verdict judge_trained_check(const Evidence& seen) noexcept {
+  const PassEvidence& check = *seen.check;
+  // Rule 2: what was fetched and run with gradients off stays a validation.
+  const std::size_t first = seen.leaves.behind_sure();
+  if (check.off && (first > 0 || (check.sure && seen.leaves.empty())))
+    return {.move = Move::kLeaveCheck, .first = first};
+  return {.move = Move::kTrainCheck};
 }
 
 namespace {
@@ -100,13 +130,13 @@ Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
                       leaves.find(seen.last->load_at) < leaves.size();
   // A loop over a loader is more likely than a look that its iterator outlives.
   const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.off);
-  // It is in a scope of the program's, and went through nothing of the validation.
+  // The backward went through nothing of the validation.
   if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
   if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
-  return {.move = Move::kTrainCheck};
+  return judge_trained_check(seen);
 }
 
-// Rules 2 and 3, in a step: forwards that the backward did not go through were an evaluation's.
+// Rules 2 and 3, in a step: forwards that the backward did not go through were an evaluation.
 Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   const Leaves& leaves = seen.leaves;
   const PassEvidence* pass = seen.fetched;
@@ -118,7 +148,7 @@ Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   if (passed_over && pass != nullptr && on_top && leaves.find(last->load_at) < first)
     return {.move = Move::kLeaveUsedCheck, .first = first};
   if (passed_over) return {.move = Move::kSplitIteration, .first = first};
-  // It went through nothing that was done with that batch.
+  // The backward went through nothing that was done with that batch.
   if (pass != nullptr && leaves.none_used() && leaves.find(pass->load_at) < leaves.size())
     return {.move = Move::kMarkEvaluation};
   return {};
@@ -133,7 +163,7 @@ Verdict judge_used(const Evidence& seen) noexcept {
     first = first_trained(leaves, seen.bare);
   if (seen.check != nullptr) return judge_check(seen, first);
   if (seen.look_open) {
-    // If it went through the look itself, in which something else was recorded, that trains, too.
+    // If the backward went through the look, in which something else was recorded, the look trains.
     const bool through = leaves.watched() && !leaves.none_used();
     return {.move = through ? Move::kLeaveUsedLook : Move::kLeaveLook,
             .first = is_free(seen) ? first : leaves.size()};
@@ -150,44 +180,57 @@ Verdict judge_graph(const Evidence& seen) noexcept {
   return verdict;
 }
 
-Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Question from) noexcept {
-  const Leaves& leaves = seen.leaves;
-  const PassEvidence* leader = seen.leader;
-  switch (from) {
-    case Question::kValidation:
-      // Rule 2: what an optimizer steps on is no validation.
-      if (seen.check != nullptr) return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
-      if (seen.look_open)
-        return {.move = Move::kLeaveLook,
-                .next = Question::kOwedStep,
-                .first = leaves.watched() ? leaves.size() : 0};
-      [[fallthrough]];
-    case Question::kOwedStep:
-      if (seen.owed != nullptr && !seen.step_open)
-        return {.move = Move::kOpenOwedStep, .next = Question::kLoader};
-      [[fallthrough]];
-    case Question::kLoader:
-      // Rule 4.
-      if (leader != nullptr && leader->drained && seen.done && seen.owed != leader &&
-          (seen.cycle.repeats(call.optimizer) || seen.cycle.full()))
-        return {.move = Move::kNextLeftWithLeaves, .next = Question::kStep};
-      [[fallthrough]];
-    default:
-      break;
-  }
+namespace {
+
+Verdict place_optimizer(const Evidence& seen, const OptimizerCall& call) noexcept {
   Verdict verdict{.prove = true, .settle = true};
   // Rule 5: the leading optimizer steps again. A closure runs the model itself: behind a whole
   // iteration it is another one.
   const bool repeats =
       seen.cycle.repeats(call.optimizer) || (call.closure && seen.cycle.complete());
-  if (seen.step_open && seen.done && leader == nullptr && repeats) {
-    verdict.move = leaves.empty() ? Move::kNextIteration : Move::kBeginBehindLeaves;
+  if (seen.step_open && seen.done && seen.leader == nullptr && repeats) {
+    verdict.move = seen.leaves.empty() ? Move::kNextIteration : Move::kBeginBehindLeaves;
   } else if (!seen.step_open && !seen.taken.step) {
     verdict.move = Move::kBeginWithLeaves;
   } else {
     verdict.promote = true;
   }
   return verdict;
+}
+
+}  // namespace
+
+Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Question from) noexcept {
+  switch (from) {
+    case Question::kValidation:
+      // Rule 2: what an optimizer steps on is no validation.
+      if (seen.check != nullptr) {
+        Verdict verdict = judge_trained_check(seen);
+        verdict.next = Question::kOwedStep;
+        return verdict;
+      }
+      if (seen.look_open)
+        return {.move = Move::kLeaveLook,
+                .next = Question::kOwedStep,
+                .first = seen.leaves.watched() ? seen.leaves.size() : 0};
+      [[fallthrough]];
+    case Question::kOwedStep:
+      if (seen.owed != nullptr && !seen.step_open)
+        return {.move = Move::kOpenOwedStep, .next = Question::kLoader};
+      [[fallthrough]];
+    case Question::kLoader:
+      if (optimizer_is_on_left(seen, call.optimizer))
+        return {.move = Move::kNextLeftWithLeaves, .next = Question::kStep};
+      [[fallthrough]];
+    case Question::kStep:
+      return place_optimizer(seen, call);
+    case Question::kNothing:
+    case Question::kStepBehindRoom:
+    case Question::kWithLoader:
+    case Question::kWithoutLoader:
+      break;
+  }
+  return not_asked();
 }
 
 namespace {

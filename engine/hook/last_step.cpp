@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 LastStep::Met g_met = nullptr;
-// Every optimizer that has been met and lives has a number of its own.
+// A number for every optimizer that has been met and not freed.
 std::unordered_map<const void*, std::uint64_t> g_serials;
 std::uint64_t g_last_serial = 0;
 }  // namespace

@@ -1,7 +1,8 @@
-// Which optimizer steps of an epoch have their gradients measured. The last one, where it is known
-// (from the number of batches) or likely (the same one as in the epoch before). Since an epoch may
-// be cut short, also its first, and then one whenever measuring has become cheap beside the time
-// that has passed: the newest counts. Each optimizer counts by itself.
+// Which optimizer steps of an epoch have their gradients measured: the last one, where it is known
+// (from the number of batches) or likely (as many steps as in the epoch before). An epoch may be
+// cut short, so its first step is measured too, and later ones whenever measuring has become cheap
+// compared with the time that has passed; the newest measurement counts. Each optimizer has its own
+// count.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class LastStep {
   // note.
   using Met = void (*)(const void* optimizer) noexcept;
   static void on_met(Met callback) noexcept;
-  // It is no more: what comes at the same address is another one.
+  // It was freed: what comes at the same address is another one.
   static void gone(const void* optimizer) noexcept;
   std::uint64_t optimizers() const noexcept { return places_.size(); }
   // Of this optimizer, in this epoch.
@@ -42,8 +43,9 @@ class LastStep {
  private:
   // Inside one last batch there may be a loop of any length.
   static constexpr std::uint32_t kMostPerBatch = 4;
-  // Measuring takes at most this part of the time, all optimizers together; but for the first step
-  // of an epoch, which is always measured. Of optimizers that come and go in it, this many.
+  // Measuring takes at most this part of the time, all optimizers together. The first step of an
+  // epoch is always measured; of optimizers that come and go in it, the first steps of this many
+  // are.
   static constexpr std::uint64_t kPart = 1000;
   static constexpr std::uint64_t kMostNew = 64;
 

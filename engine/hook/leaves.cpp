@@ -59,7 +59,7 @@ std::size_t Leaves::find(std::uint64_t sequence) const noexcept {
 
 void Leaves::add(const Leaf& leaf) {
   if (full()) {
-    record::settle_provisional(*front().record);
+    front().record.settle();
     --counts_[std::size_t(front().kind)];
     if (++gone_ == kMost) {  // now and then, so that few are moved for each that is added
       leaves_.erase(leaves_.begin(), leaves_.begin() + kMost);
@@ -83,7 +83,7 @@ Leaves Leaves::split(std::size_t from) {
 }
 
 void Leaves::move(std::size_t from, std::uint64_t parent) noexcept {
-  for (std::size_t i = from; i < size(); ++i) record::move_provisional(*(*this)[i].record, parent);
+  for (std::size_t i = from; i < size(); ++i) (*this)[i].record.move(parent);
 }
 
 void Leaves::use(std::uint64_t sequence) noexcept {

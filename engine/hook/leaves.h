@@ -16,17 +16,17 @@ struct Leaf {
   enum class Kind : std::uint8_t { kLoad, kForward, kBackward };
   static constexpr std::size_t kKinds = 3;
 
-  record::SpanRecord* record = nullptr;
+  record::Provisional record = {};
   std::uint64_t sequence = 0;
   std::uint64_t start_ns = 0;
   std::uint32_t start_event = 0;  // on the GPU, 0: none
   const void* module = nullptr;   // of a forward; only compared
   Kind kind = Kind::kForward;
-  bool evaluates = false;  // a forward that looks like an evaluation's,
-  bool sure = false;       // with gradients off
-  bool foreign = false;    // a forward of what no optimizer trains
-  bool watched = false;    // autograd will say whether a backward goes through it,
-  bool used = false;       // and one did
+  bool evaluates = false;  // a forward that looks like a part of an evaluation
+  bool sure = false;       // the same, because gradients were off
+  bool foreign = false;    // a forward whose module no optimizer trains
+  bool watched = false;    // autograd will say whether a backward goes through it
+  bool used = false;       // a backward went through it
   bool stuck = false;      // something else was recorded behind it: it stays where it is
 };
 
@@ -43,20 +43,19 @@ class Leaves {
   const Leaf& operator[](std::size_t i) const noexcept { return leaves_[gone_ + i]; }
   const Leaf& front() const noexcept { return (*this)[0]; }
   // What they all lie below, as far as they are told apart; 0: nothing.
-  std::uint64_t parent() const noexcept { return empty() ? 0 : front().record->parent; }
+  std::uint64_t parent() const noexcept { return empty() ? 0 : front().record.parent(); }
   bool has(Leaf::Kind kind) const noexcept { return count(kind) > 0; }
   // size(): there is none.
   std::size_t first(Leaf::Kind kind) const noexcept;
-  // Nothing but fetches.
+  // Only fetches.
   bool only_loads() const noexcept { return count(Leaf::Kind::kLoad) == size(); }
-  // Nothing but forwards that look like an evaluation's. `foreign`: or of what no optimizer
-  // trains.
+  // Only forwards that look like an evaluation. `foreign`: or whose module no optimizer trains.
   bool only_evaluation(bool foreign = false) const noexcept;
   // Behind the fetches at the front.
   std::size_t behind_loads() const noexcept;
   // Behind the last forward with gradients off; 0: there is none.
   std::size_t behind_sure() const noexcept;
-  // Behind this one, is there nothing but forwards with gradients off?
+  // Are there only forwards with gradients off behind this one?
   bool only_sure_behind(std::size_t leaf) const noexcept;
   // Is one of them a forward that had gradients and looks like an evaluation's?
   bool has_hinted() const noexcept;
@@ -81,8 +80,8 @@ class Leaves {
   template <typename Settled>
   void settle(Settled settled) noexcept {
     for (std::size_t i = 0; i < size(); ++i) {
-      settled((*this)[i].record->parent);
-      record::settle_provisional(*(*this)[i].record);
+      settled((*this)[i].record.parent());
+      (*this)[i].record.settle();
     }
     leaves_.clear();
     gone_ = 0;
@@ -112,7 +111,7 @@ class Leaves {
   Iterator end() const noexcept { return leaves_.end(); }
 
   std::vector<Leaf> leaves_;
-  std::size_t gone_ = 0;                            // so many at the front are no more
+  std::size_t gone_ = 0;                            // so many at the front are settled
   std::array<std::size_t, Leaf::kKinds> counts_{};  // of each kind
 };
 

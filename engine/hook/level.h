@@ -15,11 +15,12 @@ bool epochs_announced(const record::Lane& stack) noexcept;
 
 enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
 
-// What trainers and ci.batches have said they do themselves, as counts of calls that nest.
+// What trainers, and the program's own loops over batches, have said they open themselves, as
+// counts of calls that nest.
 struct Claims {
   std::int32_t announced = 0;  // everything: nothing is inferred
   std::int32_t steps = 0;      // the steps
-  std::int32_t trainers = 0;   // the epochs, and with them the steps outside of one
+  std::int32_t trainers = 0;   // the epochs, and so the steps outside an epoch
 };
 
 // An epoch without a loader: so many steps (rule 5).
@@ -29,8 +30,8 @@ struct CountedEpoch {
   record::ScopeHandle scope;
   std::uint64_t parent = 0;       // the scope that it is in,
   std::uint64_t full_parent = 0;  // and the last one that a full one was in
-  // Where a scope of the program's around a single iteration has closed one: no other is opened
-  // that deep.
+  // A scope of the program's around a single iteration has closed one at this depth: no other is
+  // opened that deep.
   std::uint32_t short_depth = ~0u;
 };
 
@@ -46,7 +47,7 @@ struct Look {
 struct Epochs {
   std::int64_t next = 0;     // the number of the next one
   bool final_batch = false;  // the pass that makes the epoch has fetched its last
-  bool final_turn = false;   // likewise, of ci.batches
+  bool final_turn = false;   // the program's own loop over batches is in its last turn
 };
 
 }  // namespace sonde::hook

@@ -19,19 +19,19 @@ struct Here {
 class Moment {
  public:
   Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
-  // At a point where the GPU got nothing to do since this event, which is then as good as another.
+  // Now, where the GPU got nothing to do since this event, which then serves for now as well.
   explicit Moment(std::uint32_t event) noexcept
       : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
-  // One that has been: the beginning of this span.
+  // The beginning of this span.
   explicit Moment(const Leaf& leaf) noexcept
       : ns(leaf.start_ns), event_(probe::gpu_share(leaf.start_event)) {}
-  // Likewise, of this open scope.
+  // The beginning of this open scope.
   static Moment of(record::ScopeView scope) noexcept {
     return Moment(scope.start_ns(), probe::gpu_share(scope.start_event()));
   }
-  // The same boundary, which was there earlier: the GPU has had nothing to do since.
+  // The same boundary at an earlier time: the GPU has had nothing to do since.
   Moment since(std::uint64_t ns) const noexcept { return Moment(ns, event()); }
-  // One that has been, without an event of the GPU.
+  // A moment in the past, without an event of the GPU.
   static Moment at(std::uint64_t ns) noexcept { return Moment(ns, 0); }
   Moment(const Moment& other) noexcept : ns(other.ns), event_(probe::gpu_share(other.event_)) {}
   ~Moment() { probe::gpu_release(event_); }

@@ -27,7 +27,7 @@ std::uint64_t Optimizers::begin(Here here, const void* id, std::uint32_t attrs, 
   return current_.serial;
 }
 
-// The next one is a part of it.
+// The next optimizer runs inside the current one.
 void Optimizers::put_aside() { outer_.push_back(current_); }
 
 void Optimizers::open(Here here, const Moment& now) {

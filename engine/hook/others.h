@@ -10,7 +10,7 @@
 namespace sonde::hook {
 
 struct Others {
-  // An event of ours ends: this is how things are.
+  // An event of the hooks ends: notes how things are.
   void note(Here here) noexcept {
     sequence = record::next_sequence(here.thread);
     scopes = record::scopes_opened(here.thread);
@@ -27,9 +27,10 @@ struct Others {
     return !touched && !recorded(thread);
   }
 
-  std::uint64_t sequence = 0;  // that is next if nothing else is recorded,
-  std::uint64_t scopes = 0;    // if no scope is opened,
-  std::uint32_t depth = 0;     // and the depth of the stack if none is closed
+  // As they were when the last event of the hooks ended.
+  std::uint64_t sequence = 0;  // the next sequence of the thread
+  std::uint64_t scopes = 0;    // how many scopes it had opened
+  std::uint32_t depth = 0;     // of the stack
   bool touched = false;        // something else was recorded between the leaves
 };
 

@@ -1,4 +1,5 @@
-// The newest scopes that spans of ours are certain to be in: such a scope cannot be taken back.
+// The newest scopes that spans of the hooks are certain to be in. Such a scope cannot be taken
+// back.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ class Training;
 struct PassEvidence {
   enum class Role : std::uint8_t {
     kNone,    // nothing fetched yet
-    kOwner,   // has a scope of its own: epoch or validation
+    kOwner,   // has a scope: epoch or validation
     kMember,  // feeds the epoch of another pass, of a trainer or of the program
   };
   // A program that fetches further ahead than this does something else.
@@ -27,9 +27,9 @@ struct PassEvidence {
   bool on_last() const noexcept { return left <= per_step; }
   // The fetch that is counted now is the loader's last, by the length that it says it has.
   bool fetched_all() const noexcept { return fetches == length + ahead; }
-  // One batch, and nothing done with it (rule 6).
+  // Was one batch fetched, and nothing done with it (rule 6)?
   bool is_look() const noexcept { return fetches <= 1 && !trained && !ever_used; }
-  // It makes an epoch of its own.
+  // Is its scope an epoch?
   bool is_epoch() const noexcept { return !is_look() && !nested && (trained || !evaluates); }
   // Is `next` a pass over the same loader, once more? Iterators that were made before the first
   // fetch are companions, as in zip.
@@ -47,9 +47,9 @@ struct PassEvidence {
   bool evaluates = false;   // as far as is known: no steps are wanted
   bool sure = false;        // a model of the program's ran on it with gradients off
   bool unproven = false;    // nothing was trained since its last fetch
-  bool used = false;        // a model has run since its last fetch,
-  bool ever_used = false;   // or since its first
-  bool no_hint = false;     // it fetches with gradients off, and trains all the same
+  bool used = false;        // a model has run since its last fetch
+  bool ever_used = false;   // a model has run since its first fetch
+  bool no_hint = false;     // it fetches with gradients off, but trains
   bool failed = false;      // an exception passed through; if nothing is fetched again, it is over
   bool fresh_step = false;  // the fetch under way opened the step
   bool off = false;         // its last fetch was made with gradients off
@@ -65,18 +65,18 @@ struct PassEvidence {
   std::uint32_t group = 0;  // fetched before anything was done with the first
   record::ScopeHandle scope;
   std::uint64_t load_at = 0;     // sequence of the last fetch
-  std::uint64_t steps = 0;       // that its fetches have opened,
-  std::uint64_t step_fetch = 0;  // the last of them with this one
+  std::uint64_t steps = 0;       // that its fetches have opened
+  std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of them
 
-  std::uint32_t left = 0;      // batches to train with, of a drained one,
-  std::uint32_t per_step = 1;  // and so many make a step
+  std::uint32_t left = 0;      // batches of a drained pass that are still to be trained with
+  std::uint32_t per_step = 1;  // how many batches make a step
   const void* source = nullptr;
   std::uint64_t made_ns = 0;
-  std::uint64_t made_at = 0;        // sequence that was next on its thread,
-  std::uint32_t made_depth = 0;     // and how much was open
-  std::uint64_t first_at = 0;       // likewise, when the first fetch began
-  std::uint64_t outer_fetches = 0;  // of the pass it feeds, when it began,
-  std::uint64_t outer_scope = 0;    // and the sequence of that one's scope
+  std::uint64_t made_at = 0;        // the next sequence of its thread when it was made
+  std::uint32_t made_depth = 0;     // the depth of the stack when it was made
+  std::uint64_t first_at = 0;       // the next sequence when its first fetch began
+  std::uint64_t outer_fetches = 0;  // of the pass that it feeds, when it began
+  std::uint64_t outer_scope = 0;    // sequence of the scope of the pass that it feeds
   std::uint64_t first_check = 0;    // the fetch with which its scope begins
 };
 
@@ -105,7 +105,7 @@ class alignas(64) Pass : public PassEvidence {
   void note_fetch() noexcept {
     ++fetches;
     idle = used ? 1 : idle + 1;
-    // Several at a time, again and again: that is not ahead, but for one step.
+    // Several at a time, again and again: they are for one step, not fetched ahead.
     if (ever_used && idle > 1) ahead = 0;
     used = failed = parted = false;
     unproven = true;

@@ -1,7 +1,7 @@
-// A step like the one before it, in a loop over one loader that trains: fetch, forwards, backwards,
-// an optimizer's step, and nothing else is open or recorded. Nearly all steps of nearly all runs
-// are. What they mean is known, so their events skip every question that others are asked; for the
-// same events those would come to the same.
+// Plain steps: a step like the one before it, in a loop over one loader that trains. It has a
+// fetch, forwards, backwards and an optimizer's step, and nothing else is open or recorded. Nearly
+// all steps are plain. What their events mean is known, so they skip the questions of judge.h,
+// whose answers would be the same.
 #pragma once
 
 #include "engine/hook/training.h"
@@ -13,26 +13,27 @@ namespace sonde::hook {
 // of those is under way.
 inline bool Training::goes_on(Here here) const noexcept {
   const std::uint32_t depth = record::depth_of(here.stack);
-  if (!plain_ || depth != others_.depth) return false;
-  const std::uint64_t other =
-      (record::next_sequence(here.thread) ^ others_.sequence) | optimizers_.serial() |
-      std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
-  return other == 0 && !running_.scope;
+  if (!seen_.plain || depth != seen_.others.depth) return false;
+  const std::uint64_t other = (record::next_sequence(here.thread) ^ seen_.others.sequence) |
+                              seen_.optimizers.serial() |
+                              std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
+  return other == 0 && !seen_.running.scope;
 }
 
 // What runs now belongs to the step.
 inline void Training::place_plainly() noexcept {
-  running_.pend = running_.watch = running_.decide = false;
-  passes_.fetched = false;
-  step_.pass->used = true;
-  if (!leaves_.empty()) settle();
+  seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
+  seen_.passes.fetched = false;
+  seen_.step.pass->used = true;
+  if (!seen_.leaves.empty()) settle(seen_);
 }
 
 // It is trained with.
 inline void Training::prove_plainly() noexcept {
-  step_.proven = true;
-  learnt_.trains_in_eval = learnt_.trains_in_eval || (learnt_.hinted && !learnt_.bare);
-  step_.pass->unproven = false;
+  seen_.step.proven = true;
+  seen_.learnt.trains_in_eval =
+      seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
+  seen_.step.pass->unproven = false;
 }
 
 }  // namespace sonde::hook

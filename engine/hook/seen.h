@@ -1,5 +1,5 @@
-// Everything that was seen on one stack and follows from it, and questions about it that change
-// nothing.
+// Everything that was seen on one stack, as plain data, and questions about it that change nothing.
+// Moves (moves.h) change it.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,22 @@
 #include "engine/hook/optimizers.h"
 #include "engine/hook/others.h"
 #include "engine/hook/parents.h"
-#include "engine/hook/passes.h"
+#include "engine/hook/pass_list.h"
 #include "engine/hook/step.h"
 
 namespace sonde::hook {
 
-class Seen {
- public:
+struct Seen {
   // Is this step or epoch one that was opened here, and not the program's own?
   bool opened(std::uint64_t sequence) const noexcept;
   // Has a trainer, or the program, a scope of that level open, or claimed it?
   bool owned(const record::Lane& stack, Level level) const noexcept;
 
- protected:
   // Gathers all of it for judge.h, as of now.
   SONDE_APART Evidence evidence(Here here) const noexcept;
   Evidence evidence(Here here, const Forward& forward) const noexcept;
-  // Rule 8. `claimed`: also what trainers and ci.batches have said that they open themselves.
+  // Rule 8. `claimed`: also the levels that trainers, and the program's own loops, have said they
+  // open.
   SONDE_APART Levels levels(const record::Lane& stack, bool claimed = true) const noexcept;
   bool is_inside_scope(std::uint64_t parent, const Levels& levels,
                        const record::Lane& stack) const noexcept;
@@ -39,38 +38,43 @@ class Seen {
   bool is_counted_full() const noexcept;
   bool began_epoch() const noexcept;
   bool trains_owned() const noexcept {
-    return learnt_.owner == Owner::kOptimizer ||
-           (learnt_.owner == Owner::kAny && g_optimizers_known);
+    return learnt.owner == Owner::kOptimizer || (learnt.owner == Owner::kAny && g_optimizers_known);
   }
   bool in_final() const noexcept {
-    return epochs_.final_batch || epochs_.final_turn ||
-           (counted_.scope && step_.next >= g_steps_per_epoch);
+    return epochs.final_batch || epochs.final_turn ||
+           (counted.scope && step.next >= g_steps_per_epoch);
   }
   // Is something of the hooks under way that the next one would be a part of?
-  bool nested() const noexcept { return optimizers_.any() || record::is_open(running_.scope); }
+  bool nested() const noexcept { return optimizers.any() || record::is_open(running.scope); }
+
+  // The epoch under way is over: the steps of the next one count from zero.
+  void end_epoch() noexcept {
+    last_step.end_epoch();
+    epochs.final_batch = epochs.final_turn = false;
+  }
 
   static bool g_optimizers_known;
   static std::int64_t g_steps_per_epoch;  // without a loader
 
   // What every event looks at comes first, in as few lines of the cache as it can.
-  record::Lane* stack_ = nullptr;
-  std::uint64_t tenancy_ = 0;
-  std::uint32_t session_ = 0, generation_ = 0;
-  Others others_;
-  Claims claims_;
-  bool plain_ = false;  // the step is like the one before (plain.h)
-  Running running_;
-  Learnt learnt_;
-  Step step_;
-  Epochs epochs_;
-  CountedEpoch counted_;
-  Leaves leaves_;  // spans that are not certain of their place
-  Parents parents_;
-  Optimizers optimizers_;
-  Cycle cycle_;
-  Look look_;
-  Passes passes_;
-  LastStep last_step_;
+  record::Lane* stack = nullptr;
+  std::uint64_t tenancy = 0;
+  record::Generation generation = 0;
+  Others others;
+  Claims claims;
+  bool plain = false;  // the step is like the one before (plain.h)
+  Running running;
+  Learnt learnt;
+  Step step;
+  Epochs epochs;
+  CountedEpoch counted;
+  Leaves leaves;  // spans that are not certain of their place
+  Parents parents;
+  Optimizers optimizers;
+  Cycle cycle;
+  Look look;
+  Passes passes;
+  LastStep last_step;
 };
 
 }  // namespace sonde::hook

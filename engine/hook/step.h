@@ -52,7 +52,7 @@ struct Step {
     return is_open() && done && !record::is_innermost(scope) &&
            record::above(scope).start_ns() >= done_ns;
   }
-  // Did it begin anew behind a validation, and nothing came?
+  // Did it begin once more behind a validation, and nothing came?
   bool is_empty(const record::ThreadState& thread) const noexcept {
     return reopened && is_open() && record::next_sequence(thread) == scope.sequence + 1;
   }
@@ -65,10 +65,10 @@ struct Step {
   record::ScopeHandle scope;
   Pass* pass = nullptr;       // whose fetch opened it
   std::uint64_t done_ns = 0;  // when an optimizer last stepped
-  bool done = false;          // it has had its optimizer step,
-  bool earlier_done = false;  // and so had the one before
+  bool done = false;          // it has had its optimizer step
+  bool earlier_done = false;  // the step before it had had its optimizer step
   bool proven = false;        // it has had a backward or an optimizer step
-  bool reopened = false;      // it began anew, behind a validation
+  bool reopened = false;      // it began once more behind a validation
   std::int64_t next = 0;      // the number of the next one
   std::int64_t index = -1;    // its own, or of the last one; -1: there was none
   std::int64_t earlier_index = -1;

@@ -12,8 +12,8 @@
 // rules.
 //
 // Training hears of events. What it has seen is in Seen; what follows from that is asked of the
-// pure functions in judge.h and carried out by Transitions. A step like the one before it asks
-// nothing (plain.h).
+// pure functions in judge.h and carried out by the moves (moves.h). A step like the one before it
+// asks nothing (plain.h).
 //
 // One Training belongs to one stack (of a thread or a task). The thread that runs the stack makes
 // all calls, one at a time (the host holds the GIL). Nothing here throws.
@@ -24,31 +24,30 @@
 #include <string_view>
 
 #include "engine/base/placement.h"
-#include "engine/hook/transitions.h"
+#include "engine/hook/listeners.h"
+#include "engine/hook/moves.h"
 
 namespace sonde::hook {
 
-class alignas(64) Training : public Transitions {
+class alignas(64) Training {
  public:
+  using Level = hook::Level;
+
   // The state that belongs to this stack.
   static Training& of(Here here) noexcept {
     Training* training = t_last;
-    if (training != nullptr && training->stack_ == &here.stack && training->fits(here)) [[likely]]
+    if (training != nullptr && training->seen_.stack == &here.stack && training->fits(here))
+        [[likely]]
       return *training;
     return find(here);
   }
   // Of any stack, also one that another thread runs; nullptr: nothing was trained on it.
   static const Training* on(const record::Lane& stack) noexcept;
-  const record::Lane* stack() const noexcept { return stack_; }
-  // Called where a step ends that has GPU time, with the event that ends it.
-  using StepEnd = void (*)(std::uint32_t event) noexcept;
+  const record::Lane* stack() const noexcept { return seen_.stack; }
+  // What is called where a step or an epoch of ours ends; nullptr: nothing is.
   static void on_step_end(StepEnd callback) noexcept;
-  // Called where an epoch of ours ends, in the middle of things: it may only take note. The index
-  // is kNoIndex where there is none; the steps of the epoch are still counted.
-  using EpochEnd = void (*)(const Training& training, std::uint64_t sequence,
-                            std::int64_t index) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;
-  // A session begins: everything counts from zero.
+  // A session begins, and with it a generation: everything counts from zero.
   static constexpr std::uint32_t kStepsPerEpoch = 1000;  // without a loader
   static void begin_session(std::uint32_t steps_per_epoch = kStepsPerEpoch) noexcept;
   static void set_steps_per_epoch(std::uint32_t steps) noexcept;
@@ -71,13 +70,13 @@ class alignas(64) Training : public Transitions {
   // nothing was done with, were skipped.
   void use_newest(Pass& pass) noexcept;
   // Something that has no span has used the batches that were fetched.
-  void use_unseen() noexcept { passes_.use_batches(); }
+  void use_unseen() noexcept { seen_.passes.use_batches(); }
   // The iterator is exhausted or dropped. Also from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
-  // While the caller fetches for a step of its own (ci.batches), no step is opened here.
+  // While the program's own loop over batches fetches for its step, no step is opened here.
   void claim_steps(bool claim) noexcept {
-    claims_.steps += claim ? 1 : -1;
-    plain_ = false;
+    seen_.claims.steps += claim ? 1 : -1;
+    seen_.plain = false;
   }
 
   // -- a model --
@@ -86,9 +85,9 @@ class alignas(64) Training : public Transitions {
   // `error`: JSON members that say which exception ended it.
   SONDE_HOT bool end_forward(Here here, const record::ScopeHandle& scope, bool failed,
                              std::string_view error = {}) noexcept;
-  void use_graph(std::uint64_t sequence) noexcept { leaves_.use(sequence); }
+  void use_graph(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
   // No such call will come.
-  void cannot_watch(std::uint64_t sequence) noexcept { leaves_.use(sequence); }
+  void cannot_watch(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
   SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
   SONDE_HOT void end_backward(Here here, const record::ScopeHandle& scope, bool failed,
                               std::string_view error = {}) noexcept;
@@ -106,39 +105,45 @@ class alignas(64) Training : public Transitions {
   // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
   static std::uint64_t steps_taken() noexcept { return g_taken; }
   static std::uint64_t steps_skipped() noexcept { return g_skipped; }
-  // This one is no more: what comes at the same address is another one.
+  // This optimizer was freed: what comes at the same address is another one.
   static void forget_optimizer(const void* optimizer) noexcept;
   // Is there any optimizer?
-  static void set_optimizers_known(bool known) noexcept { g_optimizers_known = known; }
+  static void set_optimizers_known(bool known) noexcept { Seen::g_optimizers_known = known; }
   // A trainer says that its step is over.
-  void step_over() noexcept { step_.done = true; }
+  void step_over() noexcept { seen_.step.done = true; }
 
   // -- the last step of an epoch --
   // Are the gradients of the step that this optimizer (only compared) is about to take to be
   // measured? It may be the epoch's last. To be asked once, before begin_optimizer.
   SONDE_HOT bool measures_step(const void* optimizer) noexcept {
-    if (optimizers_.any()) return false;  // a part of another one's
-    return last_step_.is_due(optimizer, in_final());
+    if (seen_.optimizers.any()) return false;  // a part of another one's
+    return seen_.last_step.is_due(optimizer, seen_.in_final());
   }
   // The same for a step with a closure, asked right behind begin_optimizer: that may have ended an
   // epoch, to which the step does not belong.
   bool measures_begun(const void* optimizer) noexcept {
-    return !optimizers_.nest() && last_step_.is_due(optimizer, in_final());
+    return !seen_.optimizers.nest() && seen_.last_step.is_due(optimizer, seen_.in_final());
   }
   // How many each optimizer has taken in this epoch.
-  const LastStep& steps() const noexcept { return last_step_; }
-  LastStep& steps() noexcept { return last_step_; }
-  // A turn of ci.batches begins. `last`: there is none after it.
+  const LastStep& steps() const noexcept { return seen_.last_step; }
+  LastStep& steps() noexcept { return seen_.last_step; }
+  // A turn of the program's own loop over batches begins. `last`: there is none after it.
   void begin_turn(std::int64_t index, bool last) noexcept {
-    step_.index = index;
-    epochs_.final_turn = last;
+    seen_.step.index = index;
+    seen_.epochs.final_turn = last;
   }
   // An epoch that was not opened here is over.
   void end_epoch() noexcept;
   // Is this open scope a pass that is no epoch, as far as is known? On any stack.
   static bool is_doubtful(std::uint64_t sequence) noexcept;
+  // Is this step or epoch one that was opened here, and not the program's own?
+  bool opened(std::uint64_t sequence) const noexcept { return seen_.opened(sequence); }
+  // Has a trainer, or the program, a scope of that level open?
+  bool owned(const record::Lane& stack, Level level) const noexcept {
+    return seen_.owned(stack, level);
+  }
   // Of the step that is open, or was the last; -1: there was none.
-  std::int64_t step_index() const noexcept { return step_.index; }
+  std::int64_t step_index() const noexcept { return seen_.step.index; }
 
   // -- a trainer that counts its own steps --
   // A step with this number begins, or the one a fetch has opened is it.
@@ -147,7 +152,7 @@ class alignas(64) Training : public Transitions {
   void end_step(Here here) noexcept;
 
   // -- a trainer that runs the whole training --
-  // From its begin to its end no epoch is inferred, and no step outside of an epoch. It hands the
+  // From its begin to its end no epoch is inferred, and no step outside an epoch. It hands the
   // optimizer a closure that runs the model: that part stands beside the optimizer step, which
   // begins when the closure ends. Calls nest.
   void begin_trainer(Here here) noexcept;
@@ -159,20 +164,18 @@ class alignas(64) Training : public Transitions {
   void begin_announced(Here here) noexcept;
   void end_announced() noexcept;
 
-  using Level = hook::Level;
-
  private:
   static Training& find(Here here) noexcept;
   bool fits(Here here) const noexcept {
-    return tenancy_ == here.stack.tenancy && session_ == g_session &&
-           generation_ == here.thread.generation;
+    return seen_.tenancy == record::tenancy_of(here.stack) &&
+           seen_.generation == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;
-  bool of_this_session() const noexcept { return session_ == g_session; }
+  bool of_this_session() const noexcept { return seen_.generation == record::generation(); }
 
   SONDE_APART void begin_event(Here here) noexcept;
   SONDE_COLD void look_around(Here here) noexcept;
-  void end_event(Here here) noexcept { others_.note(here); }
+  void end_event(Here here) noexcept { seen_.others.note(here); }
 
   // -- what begins, where it is not plain (running.cpp, optimizing.cpp, fetching.cpp) --
   SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
@@ -209,7 +212,8 @@ class alignas(64) Training : public Transitions {
   void end_loop(Here here) noexcept;
   Moment last_known(Here here) const noexcept;
 
-  static std::uint32_t g_session;
+  Seen seen_;  // the only data: what plain steps look at stands at its beginning
+
   static std::uint64_t g_taken, g_skipped;
   static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));
 };

@@ -2,6 +2,7 @@
 // session and recovery.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,9 @@ inline void announce(record::Header& header, const base::Id& batch_id, std::int6
   header.pending.store(last ? kLastBatch : kBatch, std::memory_order_release);
 }
 
+// The batch could not be written: its records stay in the journal.
+inline void withdraw(record::Header& header) { header.pending.store(0, std::memory_order_release); }
+
 // Step 2, once the batch is at its destination. A process may die at any point of it: a tail is
 // copied in pieces, but the announcement is withdrawn last, so recovery copies the tails again.
 template <typename Lanes>
@@ -36,6 +40,22 @@ void commit_tails(record::Header& header, const Lanes& lanes) {
   for (record::Lane* lane : lanes) lane->tail = lane->pending_tail;
   header.pending.store(0, std::memory_order_release);
 }
+
+// The same steps on the journal of this process, which begins at this address, for code that does
+// not know its layout.
+class OwnCommit {
+ public:
+  explicit OwnCommit(std::byte* journal) : header_(*reinterpret_cast<record::Header*>(journal)) {}
+
+  void announce(const base::Id& batch_id, std::int64_t created_ns) {
+    journal::announce(header_, batch_id, created_ns, false);
+  }
+  void withdraw() { journal::withdraw(header_); }
+  void commit(const std::vector<record::Lane*>& lanes) { commit_tails(header_, lanes); }
+
+ private:
+  record::Header& header_;
+};
 
 enum class Announcement { kNone, kAllMoved };
 

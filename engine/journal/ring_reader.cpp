@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/record/layout_certainty.h"
+
 namespace sonde::journal {
 
 using record::BlockHeader;
@@ -111,12 +113,39 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   return {start, static_cast<std::size_t>(at - start)};
 }
 
+namespace {
+
+GpuEvents gpu_events(const SpanRecord& record) {
+  return {.start = static_cast<std::uint32_t>(record.aux),
+          .end = static_cast<std::uint32_t>(record.aux >> 32),
+          .end_ns = record.end_ns,
+          .name = record.name};
+}
+
+}  // namespace
+
+// False while the place of a span of this process is not certain and is worth waiting for.
+bool RingReader::may_read(SpanRecord& in_ring) {
+  if (record::is_certain(in_ring)) [[likely]]
+    return true;
+  switch (own_->uncertain(in_ring.end_ns)) {
+    case Uncertain::kRead:
+      return true;
+    case Uncertain::kWait:
+      return false;
+    case Uncertain::kSettle:
+      break;
+  }
+  return record::make_certain(in_ring);
+}
+
 // False when the span has to wait for the GPU.
 bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint64_t thread_id,
                           model::Batch& out) {
   const record::Header& head = view_.header();
   model::Span& span = out.spans.emplace_back();
-  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr && !own_->resolve(record, span)) {
+  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr &&
+      !own_->resolve(gpu_events(record), span)) {
     out.spans.pop_back();
     return false;
   }
@@ -189,7 +218,7 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
   switch (static_cast<RecordKind>(*slot)) {
     case RecordKind::kSpan: {
       if (own_ != nullptr &&
-          !own_->take(*const_cast<SpanRecord*>(reinterpret_cast<const SpanRecord*>(slot))))
+          !may_read(*const_cast<SpanRecord*>(reinterpret_cast<const SpanRecord*>(slot))))
         return kWait;
       SpanRecord record;
       std::memcpy(static_cast<void*>(&record), slot, sizeof record);

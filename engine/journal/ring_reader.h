@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -30,16 +31,31 @@ struct View {
   std::vector<const record::Lane*> lanes() const;
 };
 
-// What only the process that recorded the spans can ask: how long the GPU took between two events,
-// and whether their place in the tree is certain.
+// What to do with a span whose place in the tree is not certain yet.
+enum class Uncertain : std::uint8_t {
+  kRead,    // read it as it is
+  kWait,    // read up to there, and go on from there another time
+  kSettle,  // read it: its place is certain from now on
+};
+
+// A span with GPU time: the events that begin and end it on the device (0: none), when it ended on
+// the host's monotonic clock, and its interned name.
+struct GpuEvents {
+  std::uint32_t start = 0, end = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t name = 0;
+};
+
+// What only the process that recorded the spans can answer: how long the GPU took between two
+// events, and how long to wait for a place that is not certain.
 class OwnSpans {
  public:
   virtual ~OwnSpans() = default;
-  // May the record be read? False while its place is not certain. Once true, nobody moves it.
-  virtual bool take(record::SpanRecord& in_ring) = 0;
+  // Asked for a span that ended then (monotonic) and whose place is not certain.
+  virtual Uncertain uncertain(std::uint64_t end_ns) = 0;
   // Fills in what is known, once it is: false while the device is still on its way. Called until it
   // returns true; the events are then done with.
-  virtual bool resolve(const record::SpanRecord& record, model::Span& span) = 0;
+  virtual bool resolve(const GpuEvents& events, model::Span& span) = 0;
 };
 
 class RingReader {
@@ -69,6 +85,7 @@ class RingReader {
   }
 
  private:
+  bool may_read(record::SpanRecord& in_ring);
   bool lose_rest(record::RingTail& cursor, std::uint64_t head);
   std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
                        model::Batch& out);

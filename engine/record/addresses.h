@@ -11,6 +11,8 @@ namespace sonde::record {
 
 namespace detail {
 extern std::byte* g_base;  // set once, before anything is recorded (backing.cpp)
+// Makes the journal of this process, if there is none yet (journal.cpp).
+void make_journal();
 }  // namespace detail
 
 // How many bytes of the journal come before block number `blocks`.

@@ -141,8 +141,8 @@ base::Status Backing::move_onto(NewFile& file, const BlockPool& used) {
     ::unlink(file.path.c_str());
     return status;
   }
-  // What the first milliseconds need. The rest of the first second's follows (warm_ahead): touching
-  // it here would take longer than everything else that begins a session.
+  // What the first milliseconds need. The drain thread touches the rest of what the first second
+  // needs (warm_ahead): here it would take longer than everything else that begins a session.
   populate(detail::g_base, kNamesOffset + journal_header().names_used.load());
   warmed_ = std::min(used.fresh() + kAtOnceBlocks, file.blocks);
   populate(bytes_of_block(1), bytes_for(warmed_) - bytes_for(1));

@@ -1,5 +1,6 @@
-// When a scope ended that was not closed through its handle, but with its parent, its thread or the
-// session. The object that holds the handle asks here. All of it is off the hot path.
+// The ends of scopes that were not closed through their handle but with their parent, their thread
+// or the session. The object that holds the handle asks here for the time. All of it is off the hot
+// path.
 #pragma once
 
 #include <cstdint>

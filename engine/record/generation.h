@@ -62,8 +62,8 @@ Provenance present_provenance() noexcept;
 // Any thread, off the hot path. What is recorded before a session begins is written by that
 // session, with its clock; so the answer may change until the generation's session has ended.
 Provenance provenance(Generation made_in) noexcept;
-// Whether a session that records of this generation belong to has ended, here or in the process
-// that this one was forked from.
+// Has the session that the records of this generation belong to ended, here or in the process that
+// this one was forked from?
 bool is_past(Generation made_in) noexcept;
 
 }  // namespace sonde::record

@@ -20,6 +20,8 @@ Journal& Journal::instance() {
   return *journal;
 }
 
+void detail::make_journal() { Journal::instance(); }
+
 Journal::Journal() {
   reset(kIdleBlocks);
   // From the first name on: two processes that share a key would give the same ids to different

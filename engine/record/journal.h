@@ -28,9 +28,10 @@ class Journal {
  public:
   static Journal& instance();
 
-  // For what reads the layout (engine/spool) and for tests. Everything else has a function.
+  // For engine/journal, which knows the layout, and for tests. Other code calls the functions
+  // below.
   Header& header() noexcept { return journal_header(); }
-  const std::byte* memory() const noexcept { return detail::g_base; }
+  std::byte* memory() const noexcept { return detail::g_base; }
 
   // -- lifecycle: one thread at a time, with the gate closed (see lane.h) --
 
@@ -47,9 +48,8 @@ class Journal {
   void end_session() noexcept;
   // Keeps the header for start_over, which brings it back. Call once the session's root is in it.
   void remember_session() noexcept;
-  // Pages of the file are gone and with them what they held: nothing in the journal can be believed
-  // any more. Begins again in empty memory, the same session, new sequences; lanes and handles of
-  // before are void.
+  // Pages of the file are gone, so nothing in the journal can be trusted any more. Begins again in
+  // empty memory with the same session and new sequences; all lanes and handles become void.
   void start_over() noexcept;
   void compact() noexcept { blocks_.compact(); }
 

@@ -1,8 +1,8 @@
 // A thread's way into the journal: the gate, its lane, and the store of one record.
 //
-// Contract of everything in this folder that is marked hot: called by the thread that owns the
-// lane; no lock, no allocation, no system call, no exception. What does not fit is dropped and
-// counted.
+// Every function in this folder that is marked hot keeps to this contract: the thread that owns the
+// lane calls it, and it takes no lock, allocates nothing, makes no system call and throws nothing.
+// What does not fit is dropped and counted.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 
 namespace sonde::record {
 
-// What a thread keeps for itself.
+// The state of one thread.
 struct ThreadState {
   Lane* lane = nullptr;         // owns ring and stack
   Generation generation = ~0u;  // valid while equal to the gate
-  std::uint32_t marks = 0;      // of its sequences, so many are marks'
+  std::uint32_t marks = 0;      // how many of its sequences are marks
 };
 
 namespace detail {
@@ -28,12 +28,13 @@ extern constinit thread_local ThreadState t_state __attribute__((tls_model("init
 
 ThreadState* attach_slow() noexcept;
 ThreadState* thread_for_closing() noexcept;
-// Lanes and handles made until now are void: they are another process's, or their memory is gone.
+// Makes all lanes and handles void: they belong to another process, or their memory is gone.
 void void_lanes() noexcept;
 // In a forked child: threads that were on their way to a lane do not exist here.
 void forget_attaching() noexcept;
 std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept;
-// Of a stack with nothing open: where a task was made, while that session lasts, else the session.
+// The parent of what is opened on an empty stack: the scope that the stack's task was made in,
+// while that session lasts, otherwise the session.
 inline std::uint64_t parent_of_stack(const Lane& stack) noexcept {
   const std::uint64_t session = root_sequence();
   return stack.inherited_parent != 0 && stack.inherited_session == session ? stack.inherited_parent
@@ -42,8 +43,8 @@ inline std::uint64_t parent_of_stack(const Lane& stack) noexcept {
 [[gnu::cold, gnu::noinline]] std::byte* next_block(Lane& lane) noexcept;
 }  // namespace detail
 
-// Hot. This thread's state with a lane, or nullptr: recording is off, or no lane is to be had. The
-// state's generation is the present one.
+// Hot. The state of this thread, which has a lane and is of the present generation. nullptr:
+// recording is off, or there is no lane left.
 inline ThreadState* this_thread() noexcept {
   ThreadState& state = detail::t_state;
   if (state.generation == detail::g_gate.load(std::memory_order_relaxed)) [[likely]]
@@ -51,12 +52,14 @@ inline ThreadState* this_thread() noexcept {
   return detail::attach_slow();
 }
 
-// Likewise, but a thread that has no lane does not get one: a session that waits for its first
-// record would begin. nullptr: this thread has recorded nothing, or recording is off.
+// The same, but a thread without a lane does not get one, because a session that waits for its
+// first record would begin with that. nullptr: this thread has recorded nothing, or recording is
+// off.
 ThreadState* this_thread_if_it_records() noexcept;
 
-// Hot. The thread that records the end of a scope: this one, even where the gate is closed by now.
-// nullptr: it has no lane and can get none. `opened_in` is the generation of the scope's handle.
+// Hot. The state of this thread, to record the end of a scope with, even if the gate is closed by
+// now. nullptr: it has no lane and can get none. `opened_in` is the generation of the scope's
+// handle.
 inline ThreadState* closing_thread(Generation opened_in) noexcept {
   ThreadState& state = detail::t_state;
   if (state.lane != nullptr && state.generation == opened_in) [[likely]]
@@ -64,7 +67,7 @@ inline ThreadState* closing_thread(Generation opened_in) noexcept {
   return detail::thread_for_closing();
 }
 
-// Opens or closes the gate. Closing waits a moment for threads that are past the test.
+// Opens or closes the gate. Closing waits a moment for threads that have already found it open.
 void open_gate() noexcept;
 void close_gate() noexcept;
 bool gate_open() noexcept;
@@ -77,13 +80,13 @@ inline std::byte* reserve(Lane& lane, std::uint32_t slots) noexcept {
   return bytes_of_block(lane.block) + (1 + lane.block_used) * kSlotBytes;
 }
 
-// Hot. The slots just written are now part of the ring, for readers inside and outside.
+// Hot. The slots just written are now part of the ring, for readers in this process and in others.
 inline void publish(Lane& lane, std::uint32_t slots) noexcept {
   lane.block_used += slots;
   lane.head.store(lane.head.load(std::memory_order_relaxed) + slots, std::memory_order_release);
 }
 
-// By the thread that owns the lane: when the newest record of its ring was made. 0: there is none,
+// For the thread that owns the lane: when the newest record of its ring was made. 0: there is none,
 // or it ends with text.
 std::uint64_t newest_ns(const Lane& lane) noexcept;
 
@@ -99,14 +102,14 @@ inline std::uint64_t current_parent(const Lane& stack) noexcept {
   return detail::parent_of_stack(stack);
 }
 
-// A stack of its own for an asyncio task; records go to the ring of the thread that runs it.
+// A stack for an asyncio task. Its records go to the ring of the thread that runs the task.
 Lane* take_task_lane(std::uint64_t inherited_parent) noexcept;
 void give_task_lane(Lane* lane, Generation made_in) noexcept;
 
 // Counts a scope or mark that found no lane.
 void count_laneless(bool mark) noexcept;
 
-// Loss counters over all lanes.
+// How much was lost, over all lanes.
 struct Losses {
   std::uint64_t spans = 0, marks = 0, depth = 0;
 };

@@ -10,8 +10,6 @@
 
 namespace sonde::record {
 
-inline constexpr std::uint32_t kMaxLanes = 4096;  // threads and tasks with scopes at one time
-
 class LaneTable {
  public:
   // -- any thread, off the hot path --

@@ -1,11 +1,10 @@
-// The journal: what lies where in the memory-mapped file of one process. Everything here is read by
-// other processes (the live view, the autopsy, the next run), also after the owner died at any
-// instruction. docs/formats/journal.md draws it. Change a layout, change kJournalVersion.
+// The journal: what lies where in the memory-mapped file of one process. Other processes read all
+// of it (the live view, the autopsy, the next run), also if the owner died at any instruction.
+// docs/formats/journal.md draws it. A change of the layout needs another kJournalVersion.
 //
-//   offset 0        Header            one page; identity, clock anchor, session span, drain commit
-//   kNamesOffset    names             u32 length + bytes, 8-byte aligned; a name's id is its offset
-//   / 8 kBlocksOffset   blocks            32 KiB each: either four lanes or a piece of a lane's
-//   ring
+//   offset 0        Header   one page: identity, clock anchor, session span, drain commit
+//   kNamesOffset    names    u32 length + bytes, 8-byte aligned; a name's id is its offset / 8
+//   kBlocksOffset   blocks   32 KiB each: either four lanes or a piece of a lane's ring
 //
 // A *lane* is a stack of open scopes. The lane of a thread also owns a ring of closed records, a
 // chain of blocks of 64-byte slots; `head` counts slots ever published and is stored last, so a
@@ -42,19 +41,21 @@ inline constexpr std::size_t kMaxNameBytes =
 // none.
 inline constexpr unsigned kSequenceBits = 40;
 
+inline constexpr std::uint32_t kMaxLanes = 4096;  // threads and tasks with scopes at one time
+
 // Position in a ring, with the lane it belongs to: what a closing scope leaves in its slot.
 constexpr std::uint64_t pack_position(std::uint32_t lane, std::uint64_t position) noexcept {
   return (std::uint64_t{lane} << kSequenceBits) |
          (position & ((std::uint64_t{1} << kSequenceBits) - 1));
 }
 
-// Stands there instead when the record found no room: the scope is over, nothing speaks of it but a
-// counter.
+// Stands there instead when there was no room for the record: the scope is over, and only a counter
+// says so.
 inline constexpr std::uint64_t kNoRecord = ~std::uint64_t{0};
 
 enum class RecordKind : std::uint8_t { kNone = 0, kSpan = 1, kMark = 2, kThread = 3 };
 
-// How a span ended, when its own code did not end it.
+// What ended a span, where the code that opened it did not.
 enum class ClosedBy : std::uint8_t {
   kSelf = 0,
   kParent = 1,
@@ -68,15 +69,15 @@ enum SpanFlags : std::uint8_t {
   kHasIndex = 1,
   kHasDataLoad = 2,      // aux is the attribute data_load_ns
   kSlotClosed = 4,       // open slots only: closed by another thread, the owner has yet to pop it
-  kOwnsEpochs = 8,       // open slots only: hooks below open no epoch, their owner does
-  kOwnsSteps = 16,       // likewise for steps
+  kOwnsEpochs = 8,       // open slots only: the program opens the epochs inside, not the hooks
+  kOwnsSteps = 16,       // the same for steps
   kHasGpu = 32,          // aux: event at the start below, event at the end above (0: none)
-  kOwnsValidation = 64,  // as kOwnsEpochs, for validation
-  kIsFetch = 128,        // of a hook: how long it took is its attribute data_load_ns
+  kOwnsValidation = 64,  // the same for validations
+  kIsFetch = 128,        // a fetch that a hook saw: its duration is its attribute data_load_ns
 };
 
-// Is the place of a closed span in the tree known? Only the drain thread of its own process asks;
-// all other readers take the record as it is.
+// Is the place of a closed span in the tree certain? Only the drain thread of the same process
+// asks; all other readers take the record as it is.
 enum class Certainty : std::uint8_t { kCertain = 0, kProvisional = 1, kChanging = 2 };
 
 enum class MarkType : std::uint8_t { kFloat, kInt, kString, kBool, kBigInt };
@@ -124,7 +125,7 @@ struct MarkRecord {
   RecordKind kind;
   MarkType type;
   std::uint8_t summary;
-  std::uint8_t on_open_scope;  // 0: it fell to the session, which does not list it
+  std::uint8_t on_open_scope;  // 0: no scope was open, and the session does not list its marks
   std::uint32_t name;
   std::uint64_t sequence;
   std::uint64_t span;  // sequence of its span, 0: none
@@ -141,7 +142,7 @@ struct MarkRecord {
 };
 static_assert(sizeof(MarkRecord) == kSlotBytes && std::is_trivially_copyable_v<MarkRecord>);
 
-// From here on the records of this ring were written by another thread (lanes are reused).
+// From here on the records of this ring were written by another thread: lanes are used again.
 struct ThreadRecord {
   RecordKind kind;
   std::uint8_t reserved[7];
@@ -187,8 +188,8 @@ struct Lane {
   std::uint32_t block_used;  // slots used in it
   std::uint32_t number;
   std::uint32_t reserved0;
-  std::uint64_t tenancy;  // how often it was taken: another number, another thread or task
-  std::atomic<std::uint64_t> lost_spans;  // dropped for want of room
+  std::uint64_t tenancy;  // how often it was taken; another number means another thread or task
+  std::atomic<std::uint64_t> lost_spans;  // dropped because there was no room
   std::atomic<std::uint64_t> lost_marks;
   // Written by the drain thread.
   RingTail tail;          // what is in the spool
@@ -201,7 +202,9 @@ struct Lane {
   std::uint64_t os_thread_id;
   std::uint64_t inherited_parent;         // task lanes: scope that was open where the task was made
   std::atomic<std::uint64_t> lost_depth;  // scopes beyond kMaxDepth
-  std::uint64_t inherited_session;        // session that scope belongs to
+  // Sequence of the session that scope belongs to. Not a generation: a journal is read by other
+  // processes, which know nothing of the generations of this one.
+  std::uint64_t inherited_session;
   std::uint64_t reserved2[2];
 
   OpenScope stack[kMaxDepth];
@@ -240,8 +243,8 @@ struct Header {
   std::uint64_t session_thread_id;
   char session_text[kSessionTextBytes];  // its attributes, JSON members
 
-  // 1: the session came to its end, whether or not everything is in the spool. Behind the rest: a
-  // reader that does not know it finds everything else where it was.
+  // 1: the session came to its end, whether or not everything is in the spool. It stands last, so
+  // that a reader of an older version finds all other fields where they were.
   std::uint32_t ended;
   std::uint32_t reserved;
 };

@@ -2,13 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
 #include <unordered_map>
 
-#include "engine/record/journal.h"
+#include "engine/record/addresses.h"
 #include "engine/record/layout.h"
 
 namespace sonde::record {
@@ -45,10 +46,10 @@ std::uint32_t append(NameTable& names, std::string_view text) {
   const auto length = static_cast<std::uint32_t>(text.size());
   std::memcpy(names.text + offset, &length, sizeof length);
   std::memcpy(names.text + offset + sizeof length, text.data(), text.size());
-  Journal& journal = Journal::instance();
+  detail::make_journal();
   std::memcpy(journal_names() + offset, names.text + offset, bytes);
   names.used.store(offset + bytes, std::memory_order_release);
-  journal.header().names_used.store(offset + bytes, std::memory_order_release);
+  journal_header().names_used.store(offset + bytes, std::memory_order_release);
   const auto id = static_cast<std::uint32_t>(offset / kAlign);
   names.ids.emplace(name_text(id), id);
   return id;

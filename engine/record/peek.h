@@ -1,5 +1,5 @@
-// Looking at the open stack of another thread, which goes on pushing and popping: by design there
-// is no lock, and what is seen is what was there at some moment, or nothing.
+// Reading the open stack of another thread while that thread goes on pushing and popping. There is
+// no lock by design: a reader sees what was there at some moment, or nothing.
 #pragma once
 
 #include <algorithm>

@@ -20,8 +20,8 @@ SONDE_RACY inline void racy_copy(const void* from, void* to, std::size_t count) 
   for (std::size_t i = 0; i < count; ++i) target[i] = source[i];
 }
 
-// For what holds still by agreement (the gate is closed, or the host's lock is held) and not by a
-// lock that a sanitizer can see.
+// For memory that no thread changes at this moment because the gate is closed or the host's lock is
+// held. A sanitizer sees no lock there.
 inline void quiet_copy(const void* from, void* to, std::size_t bytes) noexcept {
 #ifdef __SANITIZE_THREAD__
   racy_copy<std::uint64_t>(from, to, bytes / sizeof(std::uint64_t));

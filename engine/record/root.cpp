@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "engine/base/clock.h"
-#include "engine/record/lane_table.h"
 
 namespace sonde::record {
 

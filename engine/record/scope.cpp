@@ -23,7 +23,7 @@ struct Origin {
 };
 
 Origin origin_of(Lane& stack, std::uint32_t slot, const char* text, const Lane& ring) {
-  // A task has no thread of its own: it counts as that of the thread that runs it.
+  // A task's scope counts as opened by the thread that runs the task.
   const Lane& opener =
       stack.state.load(std::memory_order_relaxed) == LaneState::kThread ? stack : ring;
   return {text, opener.thread_id, opener.os_thread_id, stack.stack[slot].closing};
@@ -43,12 +43,14 @@ void write_record(ThreadState& thread, const OpenScope& scope, const Origin& ori
                   const ScopeEnd& end, std::uint64_t end_ns) noexcept {
   Lane& ring = *thread.lane;
   std::string_view name(origin.text, scope.name_length);
-  if (scope.name == 0 && !end.name_text.empty()) name = base::cut_utf8(end.name_text, kMaxNameBytes);
+  if (scope.name == 0 && !end.name_text.empty())
+    name = base::cut_utf8(end.name_text, kMaxNameBytes);
   std::string_view attrs =
       end.replace_attrs ? end.attrs
                         : std::string_view(origin.text + scope.name_length, scope.attrs_length);
   if (name.size() + attrs.size() > kMaxPayloadBytes) attrs = {};
-  // The scope of another thread stands between two records that say so, published together with it.
+  // The record of another thread's scope stands between two records that name the thread. All three
+  // are published together.
   const bool foreign = origin.thread_id != ring.thread_id;
   const std::uint32_t slots = 1 + text_slots(name.size() + attrs.size());
   const std::uint32_t all_slots = slots + (foreign ? 2 : 0);
@@ -124,8 +126,8 @@ void pop_to(Lane& stack, std::uint32_t slot) noexcept {
 namespace detail {
 
 void keep_text(Lane& stack, OpenScope& scope, const ScopeStart& start) noexcept {
-  // A name that does not fit would leave a span without one: cut it. Attributes that do not fit are
-  // left to the close, which gets them again; only a killed process misses them.
+  // A name that does not fit is cut, since a span needs one. Attributes that do not fit are written
+  // when the scope is closed; only a killed process loses them.
   const std::size_t room = kLaneArenaBytes - stack.arena_used;
   const std::size_t name_bytes = start.name == 0 ? base::cut_utf8(start.name_text, room).size() : 0;
   const std::size_t attrs_bytes = start.attrs.size() <= room - name_bytes ? start.attrs.size() : 0;
@@ -287,8 +289,8 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   if (depth <= slot) return;
   const std::uint64_t now = base::monotonic_ns();
-  // A thread that never recorded (a task's garbage is collected there) gets a lane for it. One that
-  // ends has its own, whatever the gate says.
+  // A thread that never recorded (a task was garbage-collected on it) gets a lane for this. A
+  // thread that ends has one, whether or not the gate is open.
   if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
     for (std::uint32_t at = depth; at-- > slot;) {

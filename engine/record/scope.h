@@ -1,4 +1,4 @@
-// Opening and closing a scope. A scope is closed by its handle, never by "whatever is on top".
+// Opening and closing scopes. A scope is closed by its handle, not by its place on the stack.
 #pragma once
 
 #include <cstring>
@@ -23,7 +23,7 @@ struct ScopeStart {
   std::string_view attrs = {};  // JSON members
 };
 
-// Likewise, of a scope whose name is interned and that has no text.
+// The same for a scope whose name is interned and that has no text.
 struct PlainStart {
   std::uint32_t name = 0, static_attrs = 0;
   std::int64_t index = 0;
@@ -127,14 +127,14 @@ struct ScopeEnd {
   std::string_view name_text = {};  // of a name that is not interned, in full
 };
 
-// Cold forms: text to write, scopes above it still open, another thread's stack. Inlined in the hot
-// one it would cost that the saving of its registers.
+// Everything that is not plain: text to write, scopes above it still open, another thread's stack.
+// Not inlined into close_scope, which would have to save more registers.
 [[gnu::cold, gnu::noinline]] bool close_scope_slow(ThreadState& thread, const ScopeHandle& handle,
                                                    const ScopeEnd& end,
                                                    std::uint64_t end_ns) noexcept;
 
 // One test for everything unusual: not on top, no longer there, text to copy, closed elsewhere. The
-// answer is nearly always the same, so what it depends on is taken together.
+// answer is nearly always yes, so all conditions are combined into one comparison.
 inline bool is_plain(const ThreadState& thread, const ScopeHandle& handle) noexcept {
   const Lane& stack = *handle.stack;
   const OpenScope& scope = stack.stack[handle.slot];
@@ -220,12 +220,12 @@ void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
 // Closes a scope that need not be the innermost: those opened in it go on, as children of what it
 // was in. For the owner of the stack.
 void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
-// Likewise, but they go on as children of another scope of that name, which begins in its place.
+// The same, but they go on as children of another scope of that name, which begins in its place.
 struct Renewal {
   std::int64_t index = 0;
-  std::uint64_t end_ns = 0;    // of the one,
-  std::uint64_t start_ns = 0;  // and of the other
-  std::uint64_t aux = 0;       // of the other; 0: it has no GPU time
+  std::uint64_t end_ns = 0;    // of the scope that ends
+  std::uint64_t start_ns = 0;  // of the scope that begins
+  std::uint64_t aux = 0;       // of the scope that begins; 0: it has no GPU time
 };
 ScopeHandle renew_beneath(ThreadState& thread, const ScopeHandle& handle,
                           const Renewal& renewal) noexcept;
@@ -238,7 +238,7 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept;
 // a scope that its own thread closes at the very same moment may be recorded twice.
 void close_everything(ThreadState& thread) noexcept;
 
-// The C++ face: SONDE_SCOPE("forward"); records from here to the end of the block.
+// For C++ code: SONDE_SCOPE("forward"); records from here to the end of the block.
 class ScopeGuard {
  public:
   explicit ScopeGuard(std::uint32_t name) noexcept : thread_(this_thread()) {

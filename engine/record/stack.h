@@ -1,4 +1,4 @@
-// Reading the open scopes of a stack from outside this folder, without touching its slots.
+// The open scopes of a stack, for code outside this folder, which does not touch slots.
 //
 // For the thread that runs the stack: nothing here is synchronised with a thread that pushes or
 // pops. The functions are small and inline because the hooks call them on every training step.
@@ -39,6 +39,15 @@ class ScopeView {
  private:
   const OpenScope* scope_ = nullptr;
 };
+
+// Which lane of the journal the stack is. A lane is given to another thread or task once its owner
+// is gone; its tenancy counts how often that happened.
+inline std::uint32_t number_of(const Lane& stack) noexcept { return stack.number; }
+inline std::uint64_t tenancy_of(const Lane& stack) noexcept { return stack.tenancy; }
+// As pthread_self returns it, which is Python's ident.
+inline std::uint64_t thread_id_of(const ThreadState& thread) noexcept {
+  return thread.lane->thread_id;
+}
 
 inline std::uint32_t depth_of(const Lane& stack) noexcept {
   return stack.depth.load(std::memory_order_relaxed);

@@ -10,7 +10,6 @@
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
-#include "engine/record/provisional.h"
 #include "engine/record/ring.h"
 
 namespace sonde::session {
@@ -21,16 +20,12 @@ using record::Lane;
 Drainer::Drainer()
     : view_{Journal::instance().memory(), record::kMaxBlocks}, reader_(view_, &waiting_) {}
 
-bool Waiting::take(record::SpanRecord& in_ring) {
-  if (record::is_certain(in_ring)) [[likely]]
-    return true;
-  if (!give_up_ && base::monotonic_ns() < in_ring.end_ns + kPatienceNs) return false;
-  return record::make_certain(in_ring);
+bool Waiting::waits_for(std::uint64_t end_ns) const {
+  return !give_up_ && base::monotonic_ns() < end_ns + kPatienceNs;
 }
 
-bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
-  const auto start = static_cast<std::uint32_t>(record.aux);
-  const auto end = static_cast<std::uint32_t>(record.aux >> 32);
+bool Waiting::resolve(const journal::GpuEvents& events, model::Span& span) {
+  const auto [start, end, end_ns, name] = events;
   std::int64_t ns = 0;
   const bool queue = probe::is_queue_mark(start);
   switch (queue ? probe::queue_elapsed(start, end, ns) : probe::gpu_elapsed(start, end, ns)) {
@@ -38,7 +33,7 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
       span.gpu_ns = ns;
       break;
     case probe::GpuTime::kPending:
-      if (!give_up_ && base::monotonic_ns() < record.end_ns + kPatienceNs) return false;
+      if (waits_for(end_ns)) return false;
       break;
     case probe::GpuTime::kUnknown:
       break;
@@ -49,7 +44,7 @@ bool Waiting::resolve(const record::SpanRecord& record, model::Span& span) {
     return true;
   }
   static const std::uint32_t kStep = record::intern("step");
-  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && record.name == kStep)
+  if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && name == kStep)
     span.memory_peak_bytes = bytes;
   probe::gpu_release(start);
   probe::gpu_release(end);
@@ -61,13 +56,12 @@ namespace {
 // What is known by now, without giving the events back: the drain thread will ask for them again.
 class GpuPeek : public journal::OwnSpans {
  public:
-  bool take(record::SpanRecord&) override { return true; }
-  bool resolve(const record::SpanRecord& record, model::Span& span) override {
+  journal::Uncertain uncertain(std::uint64_t) override { return journal::Uncertain::kRead; }
+  bool resolve(const journal::GpuEvents& events, model::Span& span) override {
     std::int64_t ns = 0;
-    const auto start = static_cast<std::uint32_t>(record.aux);
-    const auto end = static_cast<std::uint32_t>(record.aux >> 32);
-    if (probe::is_queue_mark(start) || probe::is_queue_mark(end)) return true;
-    if (probe::gpu_elapsed(start, end, ns) == probe::GpuTime::kKnown) span.gpu_ns = ns;
+    if (probe::is_queue_mark(events.start) || probe::is_queue_mark(events.end)) return true;
+    if (probe::gpu_elapsed(events.start, events.end, ns) == probe::GpuTime::kKnown)
+      span.gpu_ns = ns;
     return true;
   }
 };
@@ -133,7 +127,7 @@ void commit(const Moved& moved) {
   announce_tails(moved);
   std::vector<Lane*> lanes;
   for (const auto& [lane, tail] : moved.tails) lanes.push_back(&journal.lane(lane));
-  journal::commit_tails(journal.header(), lanes);
+  journal::OwnCommit(journal.memory()).commit(lanes);
   for (const std::uint32_t block : moved.blocks) journal.free_block(block);
 }
 

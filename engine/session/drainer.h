@@ -23,11 +23,15 @@ inline constexpr std::uint64_t kPatienceNs = 10'000'000'000;
 
 class Waiting : public journal::OwnSpans {
  public:
-  bool take(record::SpanRecord& in_ring) override;
-  bool resolve(const record::SpanRecord& record, model::Span& span) override;
+  journal::Uncertain uncertain(std::uint64_t end_ns) override {
+    return waits_for(end_ns) ? journal::Uncertain::kWait : journal::Uncertain::kSettle;
+  }
+  bool resolve(const journal::GpuEvents& events, model::Span& span) override;
   void give_up(bool now) { give_up_ = now; }
 
  private:
+  bool waits_for(std::uint64_t end_ns) const;
+
   bool give_up_ = false;
 };
 

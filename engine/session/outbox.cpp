@@ -45,12 +45,12 @@ bool Outbox::retry() {
 
 bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
                    const Moved& moved) {
-  record::Header& header = record::Journal::instance().header();
+  journal::OwnCommit commits(record::Journal::instance().memory());
   announce_tails(moved);
-  journal::announce(header, batch_id, created_ns, false);
+  commits.announce(batch_id, created_ns);
   const base::Status status = directory_.write(created_ns, batch_id, json);
   if (!status.ok()) {
-    header.pending.store(0, std::memory_order_release);
+    commits.withdraw();
     failures_.fetch_add(1, std::memory_order_relaxed);
     base::note_swallowed("spool");
     base::log_once(base::LogLevel::kWarning, "flush", "spool-write",

@@ -77,10 +77,9 @@ void Boundaries::tell(const EpochEnd& epoch) noexcept {
 }
 
 // Called by engine/hook in the middle of things.
-void Boundaries::note_end(const Training& training, std::uint64_t sequence,
-                          std::int64_t index) noexcept {
+void Boundaries::note_end(const hook::EndedEpoch& epoch) noexcept {
   instance().due_.push_back(
-      {sequence, index, stack_token(*training.stack()), training.steps().counts()});
+      {epoch.sequence, epoch.index, stack_token(epoch.stack), epoch.steps.counts()});
   flags_.epoch_ends_due = true;
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/hook/training.h"
 #include "engine/record/lane.h"
+#include "engine/record/stack.h"
 #include "python/native/python.h"
 #include "python/native/seen.h"
 
@@ -73,7 +74,7 @@ class Boundaries {
   static EpochEnd innermost_epoch(const record::Lane& stack);
   // For a thread or a task. Unlike the number of a thread it is never given to another.
   static std::uint64_t stack_token(const record::Lane& stack) noexcept {
-    return stack.tenancy << 24 | (stack.number & 0xFFFFFF);
+    return record::tenancy_of(stack) << 24 | (record::number_of(stack) & 0xFFFFFF);
   }
 
  private:
@@ -89,8 +90,7 @@ class Boundaries {
   static Boundaries* const one_;  // never destroyed: the drain thread may ask it at the end
 
   static EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot);
-  static void note_end(const hook::Training& training, std::uint64_t sequence,
-                       std::int64_t index) noexcept;
+  static void note_end(const hook::EndedEpoch& epoch) noexcept;
   static int tell_last(void*);
   bool first_time(std::uint64_t sequence) noexcept;
   void tell(const EpochEnd& epoch) noexcept;

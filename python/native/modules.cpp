@@ -33,8 +33,8 @@ constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exe
 // The model that ran last, by number of the stack it ran on: stacks are reused, threads are not.
 WeakObject& last_model(const record::Lane& stack) {
   static auto* all = new std::deque<WeakObject>;
-  if (stack.number >= all->size()) all->resize(stack.number + 1);
-  return (*all)[stack.number];
+  if (record::number_of(stack) >= all->size()) all->resize(record::number_of(stack) + 1);
+  return (*all)[record::number_of(stack)];
 }
 
 // What was noted last, so that it need not be noted again.

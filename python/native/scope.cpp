@@ -148,7 +148,7 @@ PyObject* enter_scope(PyObject* object) {
   self->parent = opened.parent();
   self->start_ns = opened.start_ns();
   self->end_ns = 0;
-  self->thread_id = thread->lane->thread_id;
+  self->thread_id = record::thread_id_of(*thread);
   stack_changed(*thread, *stack);
   return Py_NewRef(object);
 }

@@ -14,7 +14,7 @@ TEST_F(TrainingTree, GradientsOffEvaluateWhateverTheMode) {
   end_of(*pass);
   auto check = held_out.iterate();
   for (int i = 0; i < 2; ++i) {
-    fetch(*check);  // the loop is outside of no_grad
+    fetch(*check);  // the loop is outside no_grad
     look(Mode::kTrain);
   }
   end_of(*check);
@@ -59,7 +59,7 @@ TEST_F(TrainingTree, PassWithoutBackwardInsideAnEpochEvaluates) {
 TEST_F(TrainingTree, LooksAtAValidationIteratorThatStays) {
   Loader loader, held_out;
   for (const Hint hint : {Hint::kGradientsOff, Hint::kNone}) {
-    Training::begin_session(3);
+    begin_session(3);
     auto pass = loader.iterate();
     auto check = held_out.iterate();
     for (int i = 0; i < 3; ++i) {

@@ -10,7 +10,7 @@ class Iterations : public TrainingTree {
  protected:
   void SetUp() override {
     TrainingTree::SetUp();
-    Training::begin_session(1000);
+    begin_session(1000);
   }
   static std::string steps(int count, const std::string& inside = kPart, int first = 0) {
     std::string all;

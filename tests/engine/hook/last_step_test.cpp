@@ -19,9 +19,7 @@ class LastSteps : public TrainingTree {
     TrainingTree::SetUp();
     g_ended.clear();
     Training::on_epoch_end(
-        [](const Training&, std::uint64_t sequence, std::int64_t index) noexcept {
-          g_ended.push_back({sequence, index});
-        });
+        [](const EndedEpoch& epoch) noexcept { g_ended.push_back({epoch.sequence, epoch.index}); });
   }
   void TearDown() override { Training::on_epoch_end(nullptr); }
 
@@ -140,7 +138,7 @@ TEST_F(LastSteps, EpochsWithoutALoaderEndByCount) {  // three steps each
   for (int i = 0; i < 8; ++i) {
     if (step()) last.push_back(i);
   }
-  // The first iteration is outside: nobody could know that it is a loop.
+  // The first iteration is outside: nothing shows that it is a loop.
   EXPECT_EQ(last, (Indexes{2, 5}));
   EXPECT_EQ(indexes(), (Indexes{0, 1}));
 }
@@ -193,7 +191,7 @@ TEST_F(LastSteps, OpenScopesKnowWhetherTheyAreEpochs) {
   EXPECT_TRUE(Training::is_doubtful(sequence));  // it may be a look
   step();
   EXPECT_FALSE(Training::is_doubtful(sequence));
-  EXPECT_FALSE(Training::is_doubtful(12345));  // somebody else's
+  EXPECT_FALSE(Training::is_doubtful(12345));  // not one of the hooks'
 }
 
 // -- epochs that may be cut short --

@@ -16,7 +16,7 @@ class LeavesTest : public testing::Test {
       record.certainty = record::Certainty::kProvisional;
       record.sequence = records_.size();
       record.parent = 7;
-      leaves_.add({.record = &record,
+      leaves_.add({.record = record::Provisional(&record),
                    .sequence = record.sequence,
                    .kind = record.sequence % 2 == 0 ? Leaf::Kind::kForward : Leaf::Kind::kLoad});
     }

@@ -386,7 +386,7 @@ TEST_F(TrainingTree, EmptyLoaderIsAnEmptyEpoch) {
 TEST_F(TrainingTree, SessionsCountFromZero) {
   Loader loader;
   for (int session = 0; session < 2; ++session) {
-    Training::begin_session(1000);
+    begin_session(1000);
     auto pass = loader.iterate();
     fetch(*pass);
     train();
@@ -399,7 +399,7 @@ TEST_F(TrainingTree, PassThatOutlivesItsSessionIsForgotten) {
   Loader loader;
   auto pass = loader.iterate();
   fetch(*pass);
-  Training::begin_session(1000);
+  begin_session(1000);
   fetch(*pass);
   drop(std::move(pass));
   record::close_above(here().stack, 0, record::ClosedBy::kShutdown);

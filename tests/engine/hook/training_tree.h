@@ -45,7 +45,7 @@ inline void end_of(Pass& pass, bool looks_like_eval = false) {
 }
 inline void drop(Iterator pass) { pass.reset(); }
 
-// The forwards that somebody wants to know of whether a backward goes through them.
+// The forwards that use_graph will be told of, if a backward goes through them.
 inline std::vector<std::uint64_t> g_watched;
 
 enum class Mode { kTrain, kEval };
@@ -88,6 +88,12 @@ inline void train(const void* optimizer = nullptr) {
   optimize(optimizer);
 }
 
+// As a session does where it begins.
+inline void begin_session(std::uint32_t steps_per_epoch) {
+  record::begin_generation();
+  Training::begin_session(steps_per_epoch);
+}
+
 inline void finish() { Training::finish_all(*record::this_thread()); }
 
 class TrainingTree : public ::testing::Test {
@@ -95,7 +101,7 @@ class TrainingTree : public ::testing::Test {
   void SetUp() override {
     record::open_gate();
     record::close_above(here().stack, 0, record::ClosedBy::kShutdown);  // what a test left open
-    Training::begin_session(3);
+    begin_session(3);
     tap_ = std::make_unique<testing::RingTap>();
   }
 

@@ -169,7 +169,7 @@ TEST(Provenance, IsThatOfTheSessionThatWritesTheRecords) {
     EXPECT_TRUE(is_past(inside));
     EXPECT_FALSE(is_past(generation()));
     begin_session(4);
-    EXPECT_EQ(provenance(inside).rank, 3) << "for ever";
+    EXPECT_EQ(provenance(inside).rank, 3) << "also later";
     EXPECT_EQ(provenance(inside).key, session.key);
     EXPECT_NE(provenance(generation()).key, session.key);
     end_session();

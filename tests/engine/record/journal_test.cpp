@@ -173,7 +173,7 @@ TEST(Journal, BehindTheEndOfTheFileIsMemoryUntilItGrows) {
     ASSERT_TRUE(attach(dir / "a.journal").ok());
     const std::uint64_t spans = 4 * std::uint64_t{kFirstBlocks} * kSlotsPerBlock;
     for (std::uint64_t i = 0; i < spans; ++i) testing::close(testing::open("many"));
-    EXPECT_EQ(total_losses().spans, 0u) << "nobody had to wait for the file";
+    EXPECT_EQ(total_losses().spans, 0u) << "no thread had to wait for the file";
     EXPECT_EQ(tap.take().spans.size(), spans);
     const std::size_t on_file = inspect(dir / "a.journal").records.spans.size();
     EXPECT_GT(on_file, spans / 5);
@@ -321,7 +321,7 @@ TEST(Journal, SessionAfterSessionIdsDiffer) {
 }
 
 // Exchanging the backing while threads come, record and go. As in the host, one lock is held by
-// whoever records and by who attaches; a thread ends without it.
+// the thread that records or attaches; a thread ends without it.
 TEST(Journal, AttachAndDetachUnderLoad) {
   const TempDir dir;
   in_child([&] {

@@ -128,7 +128,7 @@ TEST_F(LaneOf, LowRoomWakesTheDrainThread) {
   });
 }
 
-// Blocks go round between recording threads and the one who drains: nothing is lost, doubled or
+// Blocks go round between recording threads and the drain thread: nothing is lost, doubled or
 // mixed up.
 TEST_F(LaneOf, RecordsSurviveBlocksBeingRecycledUnderLoad) {
   testing::in_child([] {
@@ -208,7 +208,7 @@ TEST_F(LaneOf, TaskThatMovesToAnotherThreadKeepsItsStack) {
     ThreadState* other = this_thread();
     const ScopeHandle inner = open_scope(*other, *task, {.name = intern("inner")});
     EXPECT_TRUE(testing::close(inner));
-    EXPECT_TRUE(testing::close(outer)) << "a task's stack belongs to whoever runs the task";
+    EXPECT_TRUE(testing::close(outer)) << "a task's stack belongs to the thread that runs the task";
   }).join();
   EXPECT_EQ(task->depth.load(), 0u);
   give_task_lane(task, generation());

@@ -1,5 +1,5 @@
 // The numbers that docs/formats/journal.md prints and that a reader in another language would rely
-// on. Whoever changes one of them changes kJournalVersion, the document and this file together.
+// on. A change of one of them changes kJournalVersion, the document and this file together.
 #include "engine/record/layout.h"
 
 #include <gtest/gtest.h>

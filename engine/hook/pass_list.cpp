@@ -1,4 +1,4 @@
-#include "engine/hook/passes.h"
+#include "engine/hook/pass_list.h"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@ namespace sonde::hook {
 
 struct Passes {
   Pass* innermost() const noexcept { return owners.empty() ? nullptr : owners.back(); }
-  // The pass whose validation is open and the innermost of ours; nullptr: none is.
+  // The pass whose validation is open and the innermost scope of ours; nullptr: there is none.
   Pass* checking() const noexcept;
   // The pass whose batches are trained with; nullptr: steps follow from the optimizers alone.
   Pass* leader() const noexcept;

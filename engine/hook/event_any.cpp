@@ -7,28 +7,29 @@ namespace sonde::hook {
 using record::ScopeView;
 
 void Training::begin_event(Here here) noexcept {
-  plain_ = false;
+  seen_.plain = false;
   record::pop_closed(here.stack);
-  if (others_.recorded(here.thread) || record::depth_of(here.stack) != others_.depth) [[unlikely]]
+  if (seen_.others.recorded(here.thread) || record::depth_of(here.stack) != seen_.others.depth)
+      [[unlikely]]
     look_around(here);
 }
 
 // The program has opened or closed scopes, or recorded something, since the last event.
 void Training::look_around(Here here) noexcept {
-  if (others_.recorded(here.thread)) {
-    others_.touched = true;
-    if (others_.opened(here.thread)) leaves_.touch();
+  if (seen_.others.recorded(here.thread)) {
+    seen_.others.touched = true;
+    if (seen_.others.opened(here.thread)) seen_.leaves.touch();
   }
-  if ((counted_.scope && !counted_.is_open()) ||
-      (!passes_.owners.empty() && !record::is_open(passes_.innermost()->scope)))
-    drop_closed();
-  if (leaves_.empty()) return;
+  if ((seen_.counted.scope && !seen_.counted.is_open()) ||
+      (!seen_.passes.owners.empty() && !record::is_open(seen_.passes.innermost()->scope)))
+    drop_closed(seen_);
+  if (seen_.leaves.empty()) return;
   // Nothing can be moved out of a scope that is over.
-  const std::uint64_t parent = leaves_.parent();
+  const std::uint64_t parent = seen_.leaves.parent();
   if (parent != record::current_parent(here.stack) &&
       !record::innermost_where(here.stack,
                                [&](ScopeView scope) { return scope.sequence() == parent; }))
-    settle();
+    settle(seen_);
 }
 
 }  // namespace sonde::hook

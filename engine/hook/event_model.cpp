@@ -1,0 +1,155 @@
+// Forwards and backwards begin and end.
+#include "engine/hook/names.h"
+#include "engine/hook/plain.h"
+#include "engine/hook/training.h"
+
+namespace sonde::hook {
+
+using record::ScopeHandle;
+
+// -- forward --
+
+ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept {
+  const Moment now;
+  bool part = false;
+  const bool trains =
+      forward.training || seen_.learnt.trains_in_eval || forward.owned == Owned::kNo;
+  if (!seen_.step.done && forward.gradients && trains && goes_on(here)) [[likely]] {
+    seen_.running.reading = {};
+    seen_.learnt.hinted = false;
+    seen_.running.module = forward.module;
+    seen_.learnt.owner = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNone;
+    place_plainly();
+  } else {
+    part = begin_other_forward(here, forward, now);
+  }
+  const std::uint32_t mode = forward.training ? names().train_mode : names().eval_mode;
+  const std::uint32_t attrs = forward.attrs != 0 ? forward.attrs : mode;
+  const ScopeHandle scope = open_span(here, {.name = names().forward, .attrs = attrs}, now);
+  if (!part) {
+    seen_.running.scope = scope;
+    end_event(here);
+  }
+  return scope;
+}
+
+// True: this is a part of something else, which is under way.
+bool Training::begin_other_forward(Here here, const Forward& forward, const Moment& now) {
+  seen_.optimizers.pause(here.thread, now);
+  if (seen_.claims.announced > 0 || seen_.nested()) return true;
+  begin_event(here);
+  seen_.running.pend = seen_.running.watch = false;
+  seen_.passes.use_batches();
+  place_forward(here, forward, now);
+  seen_.running.pend = seen_.running.pend && seen_.stands_free(record::current_parent(here.stack));
+  seen_.running.watch = seen_.running.watch && seen_.running.pend;
+  if (!seen_.running.pend && seen_.look.is_open()) ++seen_.look.spans;
+  return false;
+}
+
+bool Training::end_forward(Here here, const ScopeHandle& scope, bool failed,
+                           std::string_view error) noexcept {
+  if (failed) seen_.passes.note_failure();
+  if (!scope) return false;
+  ScopeHandle mine = scope;
+  if (scope.sequence != seen_.running.scope.sequence || failed) {
+    close_span(here.thread, mine, Moment(), error);
+    if (scope.sequence == seen_.running.scope.sequence) seen_.running.scope = {};
+    seen_.others.touched = seen_.others.touched || failed;
+    return false;
+  }
+  seen_.running.scope = {};
+  end_leaf(seen_, here, mine, Leaf::Kind::kForward, Moment());
+  end_event(here);
+  return seen_.running.watch && !seen_.leaves.empty();
+}
+
+void Training::place_forward(Here here, const Forward& forward, const Moment& now) {
+  const Reading reading = read_forward(forward, seen_.learnt.trains_in_eval);
+  seen_.running.reading = reading;
+  seen_.running.module = forward.module;
+  if (forward.gradients) {
+    seen_.learnt.hinted = reading.evaluates;
+    seen_.learnt.graded_ns = now.ns;
+    seen_.learnt.owner = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNone;
+  }
+  seen_.passes.peeked = nullptr;
+  note(place(seen_, here, now,
+             [&](Question asked) { return judge_forward(seen_.evidence(here, forward), asked); }));
+}
+
+// Notes how the forward or backward that begins is to end.
+void Training::note(const Verdict& verdict) noexcept {
+  seen_.running.pend = verdict.pend;
+  seen_.running.watch = verdict.watch;
+  seen_.running.decide = verdict.decide;
+}
+
+// -- backward --
+
+ScopeHandle Training::begin_backward(Here here) noexcept {
+  const Moment now;
+  bool part = false;
+  if (!seen_.step.done && goes_on(here)) [[likely]] {
+    place_plainly();
+    prove_plainly();
+  } else {
+    part = begin_other_backward(here, now);
+  }
+  const ScopeHandle scope = open_span(here, {.name = names().backward}, now);
+  if (!part) {
+    seen_.running.scope = scope;
+    end_event(here);
+  }
+  return scope;
+}
+
+// True: this is a part of something else, which is under way.
+bool Training::begin_other_backward(Here here, const Moment& now) {
+  seen_.optimizers.pause(here.thread, now);
+  if (seen_.claims.announced > 0 || seen_.nested()) return true;
+  begin_event(here);
+  seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
+  seen_.passes.use_batches();
+  place_backward(here, now);
+  seen_.running.pend = seen_.running.pend && seen_.stands_free(record::current_parent(here.stack));
+  return false;
+}
+
+void Training::place_backward(Here here, const Moment& now) {
+  seen_.passes.peeked = nullptr;
+  seen_.learnt.knows_training = true;
+  note(place(seen_, here, now,
+             [&](Question asked) { return judge_backward(seen_.evidence(here), asked); }));
+}
+
+void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
+                            std::string_view error) noexcept {
+  if (failed) seen_.passes.note_failure();
+  if (!scope) return;
+  ScopeHandle mine = scope;
+  if (scope.sequence != seen_.running.scope.sequence || failed) {
+    close_span(here.thread, mine, Moment(), error);
+    if (scope.sequence == seen_.running.scope.sequence) seen_.running.scope = {};
+    return;
+  }
+  seen_.running.scope = {};
+  const Moment now;
+  end_leaf(seen_, here, mine, Leaf::Kind::kBackward, now);
+  const bool unused = seen_.learnt.bare &&
+                      (seen_.leaves.watched() ? seen_.leaves.none_used() : seen_.learnt.hinted);
+  if (seen_.running.decide) carry_out(seen_, here, judge_graph(seen_.evidence(here)), now);
+  // Rule 5: no optimizer owns what was trained. The program updates it by hand, and the next
+  // forward belongs to another step.
+  if (seen_.claims.announced == 0 && !seen_.optimizers.any() && !seen_.learnt.steps_by_optimizer &&
+      !seen_.trains_owned() && seen_.step.is_open()) {
+    seen_.step.done = true;
+    seen_.cycle.note_by_hand();
+    ++seen_.passes.since_fetch;
+  }
+  seen_.learnt.bare = seen_.learnt.owner == Owner::kAny || unused;
+  seen_.learnt.owner = Owner::kAny;
+  end_event(here);
+}
+
+}  // namespace sonde::hook

@@ -1,0 +1,151 @@
+// Steps and epochs of loops without a loader (rule 5).
+#include <utility>
+
+#include "engine/hook/moves.h"
+#include "engine/hook/names.h"
+
+namespace sonde::hook {
+
+using record::ThreadState;
+
+namespace {
+
+void open_counted(Seen& seen, Here here, const Moment& now) {
+  if (seen.counted.is_open()) return;
+  const std::uint32_t depth = record::depth_of(here.stack);
+  if (depth >= seen.counted.short_depth || seen.passes.innermost() != nullptr ||
+      seen.levels(here.stack).epoch)
+    return;
+  seen.counted.parent = record::current_parent(here.stack);
+  seen.counted.scope = open_span(
+      here, {.name = names().epoch, .index = seen.epochs.next, .flags = record::kHasIndex}, now);
+}
+
+}  // namespace
+
+// Opens a step, and before it an epoch where there is none or the last one is full.
+bool next_iteration(Seen& seen, Here here, const Moment& now) {
+  if (seen.step.is_open()) {
+    if (!seen.step.is_on(here.stack)) return false;
+    if (!record::is_innermost(seen.step.scope)) return replace_step(seen, here);
+    settle(seen);
+    close_step(seen, here.thread, now);
+  }
+  if (seen.is_counted_full() && record::is_innermost(seen.counted.scope)) {
+    report_epoch(seen, seen.counted.scope.sequence);
+    close_span(here.thread, seen.counted.scope, now);
+    seen.counted.full_parent = record::current_parent(here.stack);
+  }
+  open_counted(seen, here, now);
+  open_step(seen, here, -1, now);
+  return true;
+}
+
+// A scope that the program has opened behind the end of the step is the beginning of the next step,
+// which takes the place of the old one around it.
+bool replace_step(Seen& seen, Here here) {
+  if (!seen.step.ends_below_scope()) return false;
+  const Moment start = Moment::at(record::above(seen.step.scope).start_ns());
+  const bool full = seen.is_counted_full() && seen.counted.scope.slot + 1 == seen.step.scope.slot;
+  if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
+      seen.leaves.parent() == seen.step.scope.sequence) {
+    const Moment end(seen.leaves.front());
+    write_check(seen, here, end, start);
+    renew_span(here.thread, seen.step.scope, full ? 0 : seen.step.next, end, start);
+  } else {
+    settle(seen);
+    renew_span(here.thread, seen.step.scope, full ? 0 : seen.step.next, start, start);
+  }
+  if (full) {
+    report_epoch(seen, seen.counted.scope.sequence);
+    seen.counted.full_parent = seen.counted.parent;
+    renew_span(here.thread, seen.counted.scope, seen.epochs.next, start, start);
+    seen.step.epoch = seen.counted.scope.sequence;
+    seen.step.next = 0;
+  }
+  seen.step.replace();
+  seen.cycle.begin();
+  return true;
+}
+
+void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
+  if (!seen.counted.scope) return;
+  report_epoch(seen, seen.counted.scope.sequence);
+  if (seen.counted.is_open()) {
+    if (seen.step.is_open() && seen.step.scope.slot > seen.counted.scope.slot)
+      close_step(seen, thread, now);
+    close_span(thread, seen.counted.scope, now);
+  }
+  seen.counted.scope = {};
+  seen.cycle.reset();
+}
+
+void step_with_leaves(Seen& seen, Here here, const Moment& start) {
+  const Leaves mine = std::exchange(seen.leaves, {});
+  if (seen.step.owed != nullptr && !seen.step.is_open()) open_owed_step(seen, here, start);
+  if (!seen.step.goes_on()) {  // otherwise gradients are being accumulated
+    if (seen.passes.leader() == nullptr) {
+      next_iteration(seen, here, start);
+    } else if (!seen.step.is_open() && !seen.levels(here.stack).step) {
+      open_step(seen, here, -1, start);
+    }
+  }
+  seen.leaves = mine;
+  seen.leaves.move(
+      0, seen.step.is_open() ? seen.step.scope.sequence : record::current_parent(here.stack));
+}
+
+// -- what belongs to the next iteration --
+
+// A step begins, with those of the leaves that are certain to be a part of it.
+void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
+  const bool theirs =
+      !seen.leaves.empty() && seen.leaves.parent() == record::current_parent(here.stack);
+  Leaves mine = seen.leaves.split(theirs ? seen.leaves.behind_stuck() : seen.leaves.size());
+  settle(seen);
+  const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
+  seen.leaves = std::move(mine);
+  step_with_leaves(seen, here, start);
+}
+
+// The leading optimizer steps again, so the step before ended where these forwards began; those at
+// the front that no backward used were an evaluation.
+void begin_behind_leaves(Seen& seen, Here here, const Moment& now) {
+  const std::size_t first = first_trained(seen.leaves, seen.learnt.bare);
+  const Moment start = first < seen.leaves.size() ? Moment(seen.leaves[first]) : Moment(now);
+  if (first > 0) {
+    carve_check(seen, here);
+    if (seen.look.is_open()) close_span(here.thread, seen.look.scope, start);
+  }
+  Leaves mine = seen.leaves.split(first);
+  settle(seen);
+  const bool begun = next_iteration(seen, here, start);
+  seen.leaves = std::move(mine);
+  if (begun) seen.leaves.move(0, seen.step.scope.sequence);
+}
+
+// The backward did not go through forwards that were taken for a part of the step: they were an
+// evaluation, and the step begins behind them.
+void split_iteration(Seen& seen, Here here, std::size_t first) {
+  const Moment begin(seen.leaves.front()), start(seen.leaves[first]);
+  const bool lonely = seen.began_epoch();
+  Leaves mine = seen.leaves.split(first);
+  if (lonely && !seen.parents.has(seen.step.scope.sequence) && cancel_step(seen)) {
+    cancel(seen, seen.counted.scope);
+    seen.leaves.move(0, record::current_parent(here.stack));
+    open_look(seen, here, begin);
+    if (seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
+    close_look(seen, here, start);
+  } else {
+    record::ScopeHandle check = seen.step.scope;
+    record::relabel_scope(check, names().validation, record::kNoIndex);
+    take_step_back(seen);
+    close_span(here.thread, check, start);
+  }
+  settle(seen);
+  seen.leaves = std::move(mine);
+  step_with_leaves(seen, here, start);
+  seen.step.proven = true;
+}
+
+}  // namespace sonde::hook

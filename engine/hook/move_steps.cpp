@@ -1,0 +1,63 @@
+// Opening, closing and taking back steps.
+#include "engine/hook/listeners.h"
+#include "engine/hook/moves.h"
+#include "engine/hook/names.h"
+
+namespace sonde::hook {
+
+using record::ThreadState;
+
+bool cancel_step(Seen& seen) {
+  if (!cancel(seen, seen.step.scope)) return false;
+  take_step_back(seen);
+  return true;
+}
+
+void take_step_back(Seen& seen) noexcept {
+  seen.step.take_back();
+  seen.cycle.take_back();
+}
+
+void close_step(Seen& seen, ThreadState& thread, const Moment& now) {
+  if (g_listeners.step_end != nullptr && now.event_number() != 0 && seen.step.is_open())
+    g_listeners.step_end(now.event_number());
+  close_span(thread, seen.step.scope, now);
+}
+
+void close_step_around(Seen& seen, ThreadState& thread, const Moment& now) {
+  if (seen.holds_program(seen.step.scope)) {
+    close_around(thread, seen.step.scope, now);
+  } else {
+    close_step(seen, thread, now);
+  }
+}
+
+// Rule 3.
+void rotate_step(Seen& seen, Here here, const Moment& now) {
+  if (seen.step.is_open()) {
+    // Accumulating, or a scope of the program's reaches across: the step goes on.
+    if (!seen.step.done || !seen.step.is_on(here.stack) || !record::is_innermost(seen.step.scope)) {
+      if (!seen.leaves.only_loads()) settle(seen);
+      return;
+    }
+    close_step(seen, here.thread, now);
+  }
+  settle(seen);
+  if (seen.levels(here.stack).step) return;  // rule 8
+  open_step(seen, here, -1, now);
+}
+
+void open_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {
+  seen.step.count_in(open_level(here.stack, names().epoch));
+  use_left(seen);
+  open_next_step(seen, here, index >= 0 ? index : seen.step.next, now);
+}
+
+void open_next_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {
+  seen.step.begin(
+      index,
+      open_span(here, {.name = names().step, .index = index, .flags = record::kHasIndex}, now));
+  seen.cycle.begin();
+}
+
+}  // namespace sonde::hook

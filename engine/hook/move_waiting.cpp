@@ -1,0 +1,79 @@
+// Batches that are fetched but not trained with yet: those that are left when a loader that was
+// fetched ahead has no more, and one that waits while a validation runs.
+#include <utility>
+
+#include "engine/hook/moves.h"
+
+namespace sonde::hook {
+
+// -- batches that are left of a loader that has no more (rule 4) --
+
+// A step begins. If the loader has no more, the step is on batches that are left.
+void use_left(Seen& seen) noexcept {
+  seen.step.left_of = nullptr;
+  Pass* pass = seen.passes.leader();
+  if (pass == nullptr || !pass->drained) return;
+  if (seen.step.done && seen.step.owed != pass && !pass->on_last()) {
+    pass->left -= pass->per_step;
+    seen.step.left_of = pass;
+  }
+  seen.epochs.final_batch = pass->on_last();
+}
+
+// A step on the next of the batches that are left begins, with the leaves. If there was only one,
+// the epoch is over.
+void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
+  Leaves mine =
+      seen.leaves.split(seen.leaves.empty() ? 0 : first_trained(seen.leaves, seen.learnt.bare));
+  const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
+  const bool last = pass.on_last();
+  settle(seen);
+  if (last) {
+    finish(seen, here.thread, pass, start);
+  } else if (seen.step.is_open_innermost()) {
+    close_step(seen, here.thread, start);
+    if (!seen.levels(here.stack).step) open_step(seen, here, -1, start);
+  } else {
+    use_left(seen);
+    if (!seen.step.is_open() || !replace_step(seen, here)) {
+      seen.step.done = seen.step.proven = false;
+      seen.cycle.begin();
+    }
+  }
+  const bool in_step = !last && seen.step.is_open();
+  seen.leaves = std::move(mine);
+  seen.leaves.move(0, in_step ? seen.step.scope.sequence : record::current_parent(here.stack));
+}
+
+// -- a batch that waits for the end of a validation (rule 3) --
+
+// A validation is about to begin: a step that is done ends before it. A step that has only its
+// batch is taken back and begins behind the validation.
+void make_room_for_check(Seen& seen, Here here, const Moment& now) {
+  if (!seen.step.is_open_innermost()) return;
+  if (seen.step.done) return close_step(seen, here.thread, now);
+  if (seen.step.proven || !seen.leaves.only_loads() || !seen.others.untouched(here.thread)) return;
+  if (!seen.leaves.empty() && seen.leaves.parent() != seen.step.scope.sequence) return;
+  Pass* pass = seen.step.pass;
+  if (!cancel_step(seen)) return;
+  seen.leaves.move(0, record::current_parent(here.stack));
+  seen.step.owed = pass;
+}
+
+// A validation came between a fetch and the use of its batch: the step begins now, before the
+// program opens a scope for it.
+void open_owed_step(Seen& seen, Here here, const Moment& now) {
+  Pass* pass = seen.step.owed;
+  if (pass == nullptr || seen.step.is_open() || seen.passes.checking() != nullptr) return;
+  const Levels taken = seen.levels(here.stack);
+  if (taken.step || seen.is_inside_scope(record::current_parent(here.stack), taken, here.stack))
+    return;
+  settle(seen);
+  open_step(seen, here, -1, now);
+  seen.step.pass = pass;
+  if (pass->steps == 0) pass->steps = pass->step_fetch = 1;
+  seen.step.reopened = true;
+  seen.others.touched = false;
+}
+
+}  // namespace sonde::hook
