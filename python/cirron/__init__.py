@@ -8,10 +8,8 @@ from __future__ import annotations
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
 from sonde.estimators import wrap
-from sonde.face import introduce
 from sonde.flags import LiveFlags
-from sonde.session import flush, health, shutdown
-from sonde.snapshots import watch
+from sonde.session import flush, health, introduce, shutdown, watch
 
 from cirron.errors import (
     CirronDependencyError,
@@ -19,7 +17,7 @@ from cirron.errors import (
     CirronSecretNotFound,
     CirronYamlError,
 )
-from cirron.face import FACE
+from cirron.face import CirronFace
 from cirron.instance import Cirron, Profiler, get_default
 
 TYPE_CHECKING = False
@@ -64,7 +62,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that is th
         raise kind(explain("module 'cirron'", name), name=name)
 
 
-introduce(FACE)
+introduce(CirronFace())
 
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""

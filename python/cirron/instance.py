@@ -8,7 +8,7 @@ from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
 
 from cirron.errors import CirronDependencyError
-from cirron.face import FACE
+from cirron.face import CirronFace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 class Profiler(session.Profiler):
     """Handle of a session, returned by ``profile()``."""
 
-    __slots__ = ()
+    __slots__ = ("_cirron",)
+
+    def __init__(self, cirron: Cirron, enabled: bool, config: Mapping[str, object]) -> None:
+        super().__init__(enabled, config)
+        self._cirron = cirron
 
     @property
     def cirron(self) -> Cirron:
         """The instance whose settings the session uses."""
-        owner: Cirron = self._owner
-        return owner
+        return self._cirron
 
     def trace(
         self,
@@ -111,18 +114,23 @@ class Cirron:
         output: str | Iterable[str] | None = None,
     ) -> Profiler:
         """``cirron.profile`` with the settings of this instance."""
-        given = {
-            "config": config,
+        wanted = {
+            "flags": config,
             "frameworks": frameworks,
-            "snapshots": snapshots,
-            "sample_rate": sample_rate,
-            "flush_interval": flush_interval,
-            "path": path,
-            "output": output,
+            "snapshots": self.snapshots if snapshots is None else snapshots,
+            "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
+            "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
+            "output": self.output if output is None else output,
+            "directory": path or self.output_dir,
+            "spool_max_bytes": self.spool_max_bytes,
+            "trace_max_spans": self.trace_buffer_max_spans,
         }
-        return session.profile(
-            Profiler, self, vars(self), enabled=enabled, given=given, speaker=FACE
-        )
+
+        def make(enabled: bool, flags: Mapping[str, object]) -> Profiler:
+            return Profiler(self, enabled, flags)
+
+        face = CirronFace(has_api_key=bool(self.api_key))
+        return session.begin(face, make, wanted, enabled=enabled)
 
     if not TYPE_CHECKING:  # a type checker would take every name for one that is there
 

@@ -2,11 +2,11 @@
 #include <cstddef>
 #include <string>
 
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
+#include "python/native/known_models.h"
 #include "python/native/module.h"
 #include "python/native/modules.h"
-#include "python/native/seen.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -47,7 +47,7 @@ SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::si
     with_training(
         [&](Training& training, Here here) { training.end_backward(here, scope, false); });
   }
-  note_backward();
+  KnownModels::note_backward();
   return result;
 }
 

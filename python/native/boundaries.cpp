@@ -9,7 +9,6 @@
 #include "engine/record/peek.h"
 #include "engine/record/stack.h"
 #include "python/native/callbacks.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -41,7 +40,7 @@ Ref steps_by_optimizer(const EpochEnd& epoch) {
 
 }  // namespace
 
-void Boundaries::watch(PyObject* on_epoch, PyObject* on_gradients) noexcept {
+void Boundaries::listen(PyObject* on_epoch, PyObject* on_gradients) noexcept {
   const bool wanted = on_epoch != nullptr;
   const Ref old_epoch(std::exchange(on_epoch_, Py_XNewRef(on_epoch)));
   const Ref old_gradients(std::exchange(on_gradients_, Py_XNewRef(on_gradients)));

@@ -11,8 +11,9 @@
 
 #include "engine/hook/training.h"
 #include "engine/record/lane.h"
+#include "python/native/known_models.h"
 #include "python/native/python.h"
-#include "python/native/seen.h"
+#include "python/native/stack.h"
 
 namespace sonde::native {
 
@@ -45,14 +46,15 @@ class Boundaries {
 
   // -- the callbacks --
 
-  // See snapshots.watch in python/sonde/_core/snapshots.pyi. Both nullptr: none is called.
-  void watch(PyObject* on_epoch, PyObject* on_gradients) noexcept;
+  // See snapshots.set_listeners in python/sonde/_core/snapshots.pyi. Both nullptr: none is called.
+  void listen(PyObject* on_epoch, PyObject* on_gradients) noexcept;
 
   // -- what is told --
 
   // A scope called epoch was closed, from Python. Told at once. Index: kNoIndex if it has none.
   void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
-    if (sequence != 0 && (!none_told_ || models_known())) tell_closed(sequence, index);
+    if (sequence != 0 && (!none_told_ || KnownModels::instance().any()))
+      tell_closed(sequence, index);
   }
   // The innermost open epoch of this stack ends, although its scope stays open.
   void end_innermost() noexcept;
@@ -112,5 +114,19 @@ class Boundaries {
   // else by whichever thread gets the GIL.
   std::atomic<bool> last_begun_{false}, last_done_{false};
 };
+
+// From a call of the interpreter to the training loop it belongs to: calls `work(training, here)`
+// if this thread records.
+template <typename Work>
+void with_training(Work work) noexcept {
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) return;
+  record::Lane* stack = current_stack(*thread);
+  if (stack == nullptr) return record::count_laneless(false);
+  const hook::Here here{*thread, *stack};
+  work(hook::Training::of(here), here);
+  stack_changed(*thread, *stack);
+  Boundaries::tell_epoch_ends();
+}
 
 }  // namespace sonde::native

@@ -1,7 +1,6 @@
 // What python/sonde/snapshots asks and says of epochs.
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -10,15 +9,14 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-// watch(on_epoch, on_gradients, on_trained, on_gone)
-PyObject* watch(PyObject*, PyObject* const* args, Py_ssize_t count) {
+PyObject* set_listeners(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4) {
-    PyErr_SetString(PyExc_TypeError, "watch(on_epoch, on_gradients, on_trained, on_gone)");
+    PyErr_SetString(PyExc_TypeError, "set_listeners(on_epoch, on_gradients, on_trained, on_gone)");
     return nullptr;
   }
   const bool wanted = args[0] != Py_None;
-  Boundaries::instance().watch(wanted ? args[0] : nullptr, wanted ? args[1] : nullptr);
-  watch_seen(wanted ? args[2] : nullptr, wanted ? args[3] : nullptr);
+  Boundaries::instance().listen(wanted ? args[0] : nullptr, wanted ? args[1] : nullptr);
+  KnownModels::instance().listen(wanted ? args[2] : nullptr, wanted ? args[3] : nullptr);
   Py_RETURN_NONE;
 }
 
@@ -49,8 +47,8 @@ PyObject* this_stack(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_functions[] = {
-    {"watch", as_method(watch), METH_FASTCALL,
-     "watch(on_epoch, on_gradients, on_trained, on_gone)\n--\n\n"
+    {"set_listeners", as_method(set_listeners), METH_FASTCALL,
+     "set_listeners(on_epoch, on_gradients, on_trained, on_gone)\n--\n\n"
      "The callbacks that snapshots need; None for all ends it. See the types."},
     {"end_open_epochs", end_open_epochs, METH_NOARGS,
      "end_open_epochs()\n--\n\nTells the end of every epoch that is still open, on any thread."},

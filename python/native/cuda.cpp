@@ -52,6 +52,8 @@ void add_cuda(nb::module_& device) {
       nb::arg("nvrtc").none(),
       "Compile the kernels once the program uses a GPU, with NVRTC from one of these paths, the "
       "likeliest first. None: do not.");
+  // For tests and benches. sonde._testing cannot have it: that extension has its own copy of the
+  // kernels, and the question is about those that are in use here.
   device.def(
       "await_kernels",
       [](int number) {
@@ -60,7 +62,8 @@ void add_cuda(nb::module_& device) {
                    ? std::string()
                    : snapshot::cuda_problem(number);
       },
-      nb::arg("device"), "Compile the kernels for this GPU and wait for it; what is wrong, or ''.");
+      nb::arg("device"),
+      "Compile the kernels for this GPU and wait for them; returns what is wrong, or ''.");
 }
 
 }  // namespace sonde::native

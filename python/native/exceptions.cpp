@@ -18,7 +18,7 @@ constexpr std::size_t kMaxMessageBytes = 400;
 constexpr std::size_t kMaxEncodedMessage = 520;  // control characters take six bytes each
 
 // As a traceback prints it: with its module, unless that is builtins or the program itself.
-std::string class_name(PyTypeObject* type) {
+std::string traceback_name(PyTypeObject* type) {
   std::string name = type->tp_name;
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return name;
   const auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
@@ -72,7 +72,7 @@ std::string text_of(PyObject* value) {
   } else if (is_plain(value)) {
     append_text(out, Ref(PyObject_Repr(value)).get());
   } else {
-    out = "<" + class_name(Py_TYPE(value)) + ">";
+    out = "<" + traceback_name(Py_TYPE(value)) + ">";
   }
   return out;
 }
@@ -136,7 +136,7 @@ std::string full_message(PyObject* exception) {
 ExceptionText describe(PyObject* type, std::string_view message) {
   ExceptionText out;
   base::JsonWriter text;
-  text.string(base::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
+  text.string(base::cut_utf8(traceback_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
   out.type = text.str();
   text.clear();
   for (std::size_t room = kMaxMessageBytes; text.empty() || text.size() > kMaxEncodedMessage;

@@ -18,15 +18,18 @@ struct Farewell {
   void* optimizer;                 // compared only
 };
 
-PyObject* g_on_gone = nullptr;
-PyObject* g_name = nullptr;  // of the attribute, interned
+struct Farewells {
+  PyObject* on_gone = nullptr;
+  PyObject* name = nullptr;  // of the attribute, interned
+};
+Farewells g_farewells;
 
 // Before anything is cleared, also where the optimizer is part of a cycle.
 void farewell_finalize(PyObject* object) {
   const auto* self = reinterpret_cast<Farewell*>(object);
-  if (g_on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
+  if (g_farewells.on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
   const KeepError keep;
-  call(g_on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
+  call(g_farewells.on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
 }
 
 int farewell_traverse(PyObject* object, visitproc visit, void* arg) {
@@ -73,7 +76,7 @@ PyTypeObject g_type = [] {
 // What is there in the optimizer's own dict, borrowed; else nullptr. A copy of another optimizer
 // may have that one's.
 Farewell* find(PyObject* dict, PyObject* optimizer) {
-  PyObject* found = PyDict_GetItemWithError(dict, g_name);
+  PyObject* found = PyDict_GetItemWithError(dict, g_farewells.name);
   if (found == nullptr || Py_TYPE(found) != &g_type) return PyErr_Clear(), nullptr;
   auto* farewell = reinterpret_cast<Farewell*>(found);
   return farewell->optimizer == optimizer ? farewell : nullptr;
@@ -91,7 +94,8 @@ PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   const Ref dict = dict_of(optimizer);
   PyObject* groups =
       dict ? PyDict_GetItemWithError(dict.get(), torch_names().param_groups) : nullptr;
-  if (groups == nullptr || g_on_gone == nullptr) return PyErr_Clear(), Py_NewRef(Py_False);
+  if (groups == nullptr || g_farewells.on_gone == nullptr)
+    return PyErr_Clear(), Py_NewRef(Py_False);
   if (Farewell* known = find(dict.get(), optimizer)) {
     Py_XDECREF(std::exchange(known->groups, Py_NewRef(groups)));
     Py_RETURN_TRUE;
@@ -102,7 +106,7 @@ PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   self->optimizer = optimizer;
   PyObject_GC_Track(self);
   const Ref held(reinterpret_cast<PyObject*>(self));
-  if (PyDict_SetItem(dict.get(), g_name, held.get()) != 0) return nullptr;
+  if (PyDict_SetItem(dict.get(), g_farewells.name, held.get()) != 0) return nullptr;
   Py_RETURN_TRUE;
 }
 
@@ -116,7 +120,7 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 void watch_farewells(PyObject* on_gone) noexcept {
-  const Ref old(std::exchange(g_on_gone, Py_XNewRef(on_gone)));
+  const Ref old(std::exchange(g_farewells.on_gone, Py_XNewRef(on_gone)));
 }
 
 void drop_farewell(PyObject* optimizer) noexcept {
@@ -125,12 +129,12 @@ void drop_farewell(PyObject* optimizer) noexcept {
   Farewell* farewell = find(dict.get(), optimizer);
   if (farewell == nullptr) return;
   Py_CLEAR(farewell->groups);  // it has nothing more to say
-  if (PyDict_DelItem(dict.get(), g_name) != 0) PyErr_Clear();
+  if (PyDict_DelItem(dict.get(), g_farewells.name) != 0) PyErr_Clear();
 }
 
 bool add_farewell(PyObject* snapshots) {
-  g_name = PyUnicode_InternFromString("_sonde_farewell");
-  return g_name != nullptr && PyType_Ready(&g_type) == 0 &&
+  g_farewells.name = PyUnicode_InternFromString("_sonde_farewell");
+  return g_farewells.name != nullptr && PyType_Ready(&g_type) == 0 &&
          PyModule_AddFunctions(snapshots, g_functions) == 0;
 }
 

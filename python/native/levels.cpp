@@ -9,10 +9,10 @@
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
 #include "engine/session/engine.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/module.h"
 #include "python/native/names.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 

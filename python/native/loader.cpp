@@ -7,6 +7,7 @@
 
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/stack.h"
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
@@ -15,7 +16,6 @@
 #include "python/native/newest_batch.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
-#include "python/native/training_call.h"
 #include "python/native/weak_list.h"
 
 namespace sonde::native {

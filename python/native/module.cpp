@@ -40,7 +40,7 @@ void add_groups(nb::module_& core) {
   add(device, {add_device_queue});
   add_cuda(device);
   nb::module_ snapshots = core.def_submodule("snapshots", "Statistics of what is trained.");
-  add(snapshots, {add_boundaries, add_seen, add_farewell});
+  add(snapshots, {add_boundaries, add_known_models, add_farewell});
   add_snapshots(snapshots);
 }
 

@@ -38,7 +38,7 @@ bool add_jit_calls(PyObject* jax);
 bool add_device_queue(PyObject* device);
 
 bool add_boundaries(PyObject* snapshots);
-bool add_seen(PyObject* snapshots);
+bool add_known_models(PyObject* snapshots);
 bool add_farewell(PyObject* snapshots);
 
 // With nanobind: everything else. These throw.

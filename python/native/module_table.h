@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/hook/training.h"
+#include "python/native/ownership.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -51,19 +52,21 @@ SONDE_COLD void learn_module(KnownModule& known, PyObject* module) noexcept;
 
 namespace detail {
 inline constexpr std::size_t kKnownModules = 64;
-extern KnownModule g_modules[kKnownModules];
-extern std::uint32_t g_models;
-extern std::uint64_t g_learned;  // how often a slot has got another module
+struct ModuleCounts {
+  std::uint32_t models = 0;   // modules known as models, so that their parts have names in them
+  std::uint64_t learned = 0;  // how often a slot has got another module
+};
+extern KnownModule g_known_modules[kKnownModules];
+extern constinit ModuleCounts g_module_counts;
 }  // namespace detail
-
-std::uint32_t ownership_version() noexcept;
 
 // Hot. The reference is good until another module is looked up.
 inline KnownModule& known_module(PyObject* module) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(module);
-  KnownModule& known = detail::g_modules[(address >> 4 ^ address >> 12) % detail::kKnownModules];
-  if (!known.module.is(module) || known.ownership != ownership_version() ||
-      known.models != detail::g_models) [[unlikely]]
+  KnownModule& known =
+      detail::g_known_modules[(address >> 4 ^ address >> 12) % detail::kKnownModules];
+  if (!known.module.is(module) || known.ownership != Ownership::version() ||
+      known.models != detail::g_module_counts.models) [[unlikely]]
     learn_module(known, module);
   return known;
 }

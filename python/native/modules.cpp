@@ -11,15 +11,14 @@
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/graph_watch.h"
+#include "python/native/known_models.h"
 #include "python/native/module.h"
 #include "python/native/module_table.h"
 #include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
-#include "python/native/seen.h"
 #include "python/native/symbolic.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -43,16 +42,26 @@ struct Noted {
   PyObject* module = nullptr;  // compared only,
   std::uint64_t learned = 0;   // while nothing else can be at its address
 };
-SONDE_HOT_DATA constinit Noted g_noted = {};
 
+struct HookedFunction {
+  PyObject* function = nullptr;
+  vectorcallfunc original = nullptr;
+};
+
+struct Calls {
+  Noted noted;
+  std::vector<HookedFunction> hooked;
+  HookedFunction first;  // mostly the only one: torch.nn.Module.__call__
+};
+SONDE_HOT_DATA Calls g_calls;
 SONDE_APART void note_other_model(const record::Lane& stack, PyObject* module) {
   last_model(stack).set(module);
-  g_noted = {&stack, module, detail::g_learned};
+  g_calls.noted = {&stack, module, detail::g_module_counts.learned};
 }
 
 void note_last_model(const record::Lane& stack, PyObject* module) {
-  if (g_noted.module != module || g_noted.stack != &stack || g_noted.learned != detail::g_learned)
-      [[unlikely]]
+  if (g_calls.noted.module != module || g_calls.noted.stack != &stack ||
+      g_calls.noted.learned != detail::g_module_counts.learned) [[unlikely]]
     note_other_model(stack, module);
 }
 
@@ -72,15 +81,8 @@ bool stops_recomputation() {
 
 // -- the call --
 
-struct HookedFunction {
-  PyObject* function;
-  vectorcallfunc original;
-};
-SONDE_HOT_DATA std::vector<HookedFunction> g_hooked;
-SONDE_HOT_DATA HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
-
 vectorcallfunc original_of(PyObject* function) {
-  for (const HookedFunction& hooked : g_hooked) {
+  for (const HookedFunction& hooked : g_calls.hooked) {
     if (hooked.function == function) return hooked.original;
   }
   return PyVectorcall_Function(function);
@@ -90,7 +92,7 @@ vectorcallfunc original_of(PyObject* function) {
 SONDE_COLD void note_now_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
   known.snapshot_round = Boundaries::snapshot_round();
   known.trains = trains;
-  if (Boundaries::snapshots_wanted()) note_model(module, trains);
+  if (Boundaries::snapshots_wanted()) KnownModels::instance().note_model(module, trains);
 }
 
 void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
@@ -147,7 +149,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
 SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
                                 PyObject* keys) {
   const vectorcallfunc original =
-      function == g_first.function ? g_first.original : original_of(function);
+      function == g_calls.first.function ? g_calls.first.original : original_of(function);
   if (t_forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
     return original(function, args, flagged, keys);
   return outermost_call(original, function, args, flagged, keys);
@@ -167,24 +169,24 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
     PyErr_SetString(PyExc_TypeError, "a Python function is needed");
     return nullptr;
   }
-  for (const HookedFunction& hooked : g_hooked) {
+  for (const HookedFunction& hooked : g_calls.hooked) {
     if (hooked.function == function) Py_RETURN_FALSE;
   }
-  g_hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
-  g_first = g_hooked.front();
+  g_calls.hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_calls.first = g_calls.hooked.front();
   set_vectorcall(function, call_module);
   Py_RETURN_TRUE;
 }
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
-  for (const HookedFunction& hooked : g_hooked) {
+  for (const HookedFunction& hooked : g_calls.hooked) {
     // Unless another tool has put its own there since: that one calls ours, which finds nothing to
     // do.
     if (PyVectorcall_Function(hooked.function) == call_module)
       set_vectorcall(hooked.function, hooked.original);
     Py_DECREF(hooked.function);
   }
-  g_hooked.clear();
+  g_calls.hooked.clear();
   Py_RETURN_NONE;
 }
 
@@ -216,7 +218,7 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool hooks_in_place() noexcept { return !g_hooked.empty(); }
+bool hooks_in_place() noexcept { return !g_calls.hooked.empty(); }
 
 bool last_model_evaluates(const record::Lane& stack) noexcept {
   const Ref module = last_model(stack).get();

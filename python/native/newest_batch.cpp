@@ -7,8 +7,7 @@
 namespace sonde::native {
 
 namespace detail {
-SONDE_HOT_DATA PyObject* g_newest_batch = nullptr;
-hook::Pass* g_newest_pass = nullptr;
+SONDE_HOT_DATA constinit NewestBatch g_newest;
 }  // namespace detail
 
 namespace {
@@ -45,18 +44,18 @@ void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
 void detail::compare_with_newest(hook::Training& training, PyObject* const* args,
                                  Py_ssize_t count) noexcept {
   std::vector<PyObject*> fetched, given;
-  collect(g_newest_batch, kDepth, fetched);
+  collect(g_newest.batch, kDepth, fetched);
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
   if (std::ranges::find_first_of(given, fetched) == given.end()) return;
-  training.use_newest(*g_newest_pass);
+  training.use_newest(*g_newest.pass);
   drop_newest_batch();
 }
 
 void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept {
-  detail::g_newest_pass = &pass;
-  Py_XDECREF(std::exchange(detail::g_newest_batch, Py_NewRef(batch)));
+  detail::g_newest.pass = &pass;
+  Py_XDECREF(std::exchange(detail::g_newest.batch, Py_NewRef(batch)));
 }
 
-void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest_batch); }
+void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest.batch); }
 
 }  // namespace sonde::native

@@ -9,8 +9,11 @@
 namespace sonde::native {
 
 namespace detail {
-extern PyObject* g_newest_batch;   // null: none is kept
-extern hook::Pass* g_newest_pass;  // that it was fetched from
+struct NewestBatch {
+  PyObject* batch = nullptr;   // nullptr: none is kept
+  hook::Pass* pass = nullptr;  // that it was fetched from
+};
+extern constinit NewestBatch g_newest;
 SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* args,
                                     Py_ssize_t count) noexcept;
 }  // namespace detail
@@ -20,14 +23,14 @@ SONDE_COLD void compare_with_newest(hook::Training& training, PyObject* const* a
 // gradients on: other models, and validations, may come first.
 SONDE_COLD void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept;
 SONDE_COLD void drop_newest_batch() noexcept;
-inline bool keeps_newest_batch() noexcept { return detail::g_newest_batch != nullptr; }
+inline bool keeps_newest_batch() noexcept { return detail::g_newest.batch != nullptr; }
 inline bool keeps_newest_batch(const hook::Pass& pass) noexcept {
-  return keeps_newest_batch() && detail::g_newest_pass == &pass;
+  return keeps_newest_batch() && detail::g_newest.pass == &pass;
 }
 
 // A model, or a compiled function that trains, is about to run with these.
 inline void use_batch(hook::Training& training, PyObject* const* args, Py_ssize_t count) noexcept {
-  if (detail::g_newest_batch != nullptr) [[unlikely]]
+  if (detail::g_newest.batch != nullptr) [[unlikely]]
     detail::compare_with_newest(training, args, count);
 }
 

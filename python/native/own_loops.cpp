@@ -10,11 +10,11 @@
 #include "engine/hook/training.h"
 #include "engine/record/names.h"
 #include "engine/record/stack.h"
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
 #include "python/native/modules.h"
 #include "python/native/own_loops.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 

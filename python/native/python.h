@@ -14,6 +14,12 @@ inline Py_ssize_t keyword_count(PyObject* keys) noexcept {
   return keys != nullptr ? PyTuple_GET_SIZE(keys) : 0;
 }
 
+// The name of a class without its module.
+inline std::string_view class_name(const PyTypeObject* type) noexcept {
+  const std::string_view full(type->tp_name);
+  return full.substr(full.rfind('.') + 1);
+}
+
 // Owns one reference.
 class Ref {
  public:

@@ -11,12 +11,15 @@ namespace sonde::native {
 namespace {
 
 constexpr std::size_t kFreeListSize = 64;
-Scope* g_free[kFreeListSize];
-std::size_t g_free_count = 0;
+struct FreeList {
+  std::size_t count = 0;
+  Scope* scopes[kFreeListSize] = {};
+};
+constinit FreeList g_free;
 
 Scope* allocate() {
-  if (g_free_count > 0) {
-    Scope* self = g_free[--g_free_count];
+  if (g_free.count > 0) {
+    Scope* self = g_free.scopes[--g_free.count];
     PyObject_Init(reinterpret_cast<PyObject*>(self), &g_scope_type);
     return self;
   }
@@ -146,8 +149,8 @@ void scope_dealloc(PyObject* object) {
   while (self->entered) close_scope(self, record::ClosedBy::kGarbage);
   Py_CLEAR(self->name);
   Py_CLEAR(self->attrs);
-  if (g_free_count < kFreeListSize) {
-    g_free[g_free_count++] = self;
+  if (g_free.count < kFreeListSize) {
+    g_free.scopes[g_free.count++] = self;
   } else {
     PyObject_GC_Del(object);
   }

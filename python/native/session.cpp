@@ -146,12 +146,6 @@ void set_log_handler(nb::object handler) {
   Py_XDECREF(old);
 }
 
-std::string encode_json(nb::handle value) {
-  base::JsonWriter out;
-  encode_value(out, value.ptr());
-  return out.str();
-}
-
 }  // namespace
 
 void add_session(nb::module_& session) {
@@ -159,7 +153,7 @@ void add_session(nb::module_& session) {
               "Open the session and start the drain thread, now or when something is recorded.");
   session.def(
       "set_face", [](nb::handle face) { base::set_face(face_of(face)); }, nb::arg("face"),
-      "How the engine calls itself and phrases advice until the next session begins.");
+      "The API that messages speak for until a session begins.");
   session.def(
       "slept_at_fork", [] { return sonde::session::Engine::instance().slept_at_fork(); },
       "In a forked child: the parent's session was on demand, and nothing had been recorded.");
@@ -178,8 +172,6 @@ void add_session(nb::module_& session) {
   session.def(
       "note_swallowed", [](const std::string& place) { base::note_swallowed(place); },
       nb::arg("place"), "Count an error after which the profiler goes on.");
-  session.def("encode_json", &encode_json, nb::arg("value").none(),
-              "A value as the spool writes it; its repr where JSON has no form for it.");
 }
 
 }  // namespace sonde::native

@@ -5,6 +5,7 @@
 
 #include "engine/base/face.h"
 #include "engine/session/options.h"
+#include "python/native/callbacks.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -13,10 +14,8 @@ namespace sonde::native {
 // raises TypeError.
 session::Options session_options(const nanobind::dict& given);
 
-// (name, what to do by the key of a message)
+// A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
-
-bool interpreter_is_ending() noexcept;
 
 // Takes the GIL for a callback; nothing happens once the interpreter is on its way out.
 template <typename Call>

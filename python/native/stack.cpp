@@ -23,8 +23,11 @@ struct SharedStack {
   std::size_t tokens;
 };
 
-PyObject* g_variable = nullptr;
-PyObject* g_running_loop = nullptr;  // asyncio._get_running_loop, once asyncio is there
+struct Asyncio {
+  PyObject* variable = nullptr;      // the context variable, which holds a StackToken
+  PyObject* running_loop = nullptr;  // asyncio._get_running_loop, once asyncio is imported
+};
+Asyncio g_asyncio;
 
 void token_dealloc(PyObject* self) {
   auto* token = reinterpret_cast<StackToken*>(self);
@@ -53,20 +56,20 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   token->generation = record::generation();
   ++stack->tokens;
   const Ref owned(reinterpret_cast<PyObject*>(token));
-  const Ref reset(PyContextVar_Set(g_variable, owned.get()));
+  const Ref reset(PyContextVar_Set(g_asyncio.variable, owned.get()));
   return static_cast<bool>(reset);
 }
 
 // Numpy and others set context variables in plain code, so a context alone does not mean a task.
 bool inside_event_loop() {
-  if (g_running_loop == nullptr) {
+  if (g_asyncio.running_loop == nullptr) {
     PyObject* modules = PyImport_GetModuleDict();
     PyObject* asyncio = PyDict_GetItemString(modules, "asyncio.events");
     if (asyncio == nullptr) return false;
-    g_running_loop = PyObject_GetAttrString(asyncio, "_get_running_loop");
-    if (g_running_loop == nullptr) return false;
+    g_asyncio.running_loop = PyObject_GetAttrString(asyncio, "_get_running_loop");
+    if (g_asyncio.running_loop == nullptr) return false;
   }
-  const Ref loop(PyObject_CallNoArgs(g_running_loop));
+  const Ref loop(PyObject_CallNoArgs(g_asyncio.running_loop));
   return loop && loop.get() != Py_None;
 }
 
@@ -96,7 +99,7 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept {
   const bool in_loop = inside_event_loop();
   // Whatever enters or leaves a context, or changes it, changes the version.
   if (!in_loop) t_plain = {state->context, state->context_ver};
-  if (in_loop && PyContextVar_Get(g_variable, nullptr, &current) == 0) {
+  if (in_loop && PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0) {
     const Ref held(current);
     PyObject* context = current_thread_state()->context;
     const auto* token = reinterpret_cast<StackToken*>(current);
@@ -116,7 +119,7 @@ void note_task_stack(record::Lane& stack) noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject* current = nullptr;
-  if (PyContextVar_Get(g_variable, nullptr, &current) == 0 && current != nullptr) {
+  if (PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0 && current != nullptr) {
     const Ref held(current);
     auto* token = reinterpret_cast<StackToken*>(current);
     // A scope closed from another context changes nothing that is inherited from here.
@@ -131,8 +134,8 @@ void note_task_stack(record::Lane& stack) noexcept {
 
 bool add_stacks() {
   if (PyType_Ready(&g_token_type) != 0) return false;
-  g_variable = PyContextVar_New("sonde.stack", nullptr);
-  return g_variable != nullptr;
+  g_asyncio.variable = PyContextVar_New("sonde.stack", nullptr);
+  return g_asyncio.variable != nullptr;
 }
 
 }  // namespace sonde::native

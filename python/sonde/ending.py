@@ -96,8 +96,8 @@ def _last_exception() -> BaseException | None:
 # -- what the session says of its end --
 
 
-def by_shutdown() -> None:
-    """The program calls shutdown(), maybe while an exception is on its way."""
+def by_call() -> None:
+    """The program ends the session, maybe while an exception is being raised."""
     _core.session.annotate({"ended_by": "shutdown"})
     if (error := sys.exc_info()[1]) is not None:
         _core.session.annotate_exception(error)

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-def watch(
+def set_listeners(
     on_epoch: Callable[[int, int | None, int | None, int, dict[int, int]], None] | None,
     on_gradients: Callable[[Any, int, int, int | None, int, bool], None] | None,
     on_trained: Callable[[Any], None] | None,
     on_gone: Callable[[int, Any], None] | None,
 ) -> None:
-    """Who is told what snapshots want to know; None for all ends it.
+    """What is called for snapshots, and when. None for all of them ends it.
 
     ========================================================= ======================================
     on_epoch(sequence, index, step, stack, steps)             an epoch has ended

@@ -65,7 +65,7 @@ def why_not(candidate: object) -> str | None:
     kind = type(candidate)
     if not callable(getattr(candidate, "fit", None)):
         return f"not {kind.__name__}: it has no fit()"
-    start = face.current().advise("start", "the profiler")
+    start = face.current().call("start", "the profiler")
     if HOOKED & {base.__module__.partition(".")[0] for base in kind.__mro__}:
         return f"not {kind.__name__}: {start} follows that by itself"
     return None
@@ -148,4 +148,4 @@ def attach(wrapped: Any, given: Any) -> None:
 
 
 def _wrap() -> str:
-    return face.current().advise("wrap", "wrap")
+    return face.current().call("wrap", "wrap")

@@ -60,7 +60,7 @@ class Hook:
         return bool(self._patches)
 
     def option(self, name: str, default: object) -> object:
-        """What ``profile(config={"<hook>": {...}})`` says."""
+        """What the program's flags say in ``{"<hook>": {...}}``."""
         own = self._options.get(self.name)
         return own.get(name, default) if isinstance(own, dict) else default
 
@@ -141,7 +141,7 @@ def install(names: Iterable[str], options: Mapping[str, object]) -> list[Hook]:
                 "hooks",
                 f"no hook for framework {given!r}; known are {', '.join(sorted(KNOWN))} "
                 "(scikit-learn: wrap the estimator with "
-                f"{face.current().advise('wrap', 'wrap')})",
+                f"{face.current().call('wrap', 'wrap')})",
             )
     return [Hook(name, options) for name in KNOWN if name in wanted]
 
@@ -154,6 +154,19 @@ def uninstall(hooks: Iterable[Hook]) -> None:
         except Exception as error:
             log.swallowed(f"hooks.{hook.name}")
             log.warn(f"hooks.{hook.name}", f"could not be taken away cleanly: {error}")
+
+
+def troubles(installed: Iterable[Hook]) -> list[str]:
+    """What keeps hooks from seeing the program: those that failed, and those that were left out."""
+    placed = {hook.name: hook for hook in installed}
+    found = [
+        f"the {name} hook is off ({hook.problem})" for name, hook in placed.items() if hook.problem
+    ]
+    who = face.current().call("frameworks", "the session")
+    for name, (_, modules) in KNOWN.items():
+        if name not in placed and any(map(is_imported, modules)):
+            found.append(f"{who} leaves out {name}, which the program uses")
+    return found
 
 
 def _is_installed(package: str) -> bool:

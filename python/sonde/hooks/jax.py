@@ -42,7 +42,7 @@ FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
     _core.jax.begin(state.role, state.note)
-    patches.on_undo(_core.jax.unwatch_all)
+    patches.on_undo(_core.jax.follow_none)
     hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
     internals = jax._src.api
@@ -58,13 +58,13 @@ def _watched(original: Callable[..., Any], patches: Patches) -> Callable[..., An
         if not patches.active:
             return made
         if args or "fun" in kwargs:
-            _core.jax.watch(made)
+            _core.jax.follow_calls(made)
             return made
 
         def decorate(function: Any) -> Any:  # @jax.jit(static_argnums=...)
             compiled = made(function)
             if patches.active:
-                _core.jax.watch(compiled)
+                _core.jax.follow_calls(compiled)
             return compiled
 
         return decorate

@@ -205,7 +205,7 @@ class _Events:
         if not self.in_step:
             self.in_step = True
             # The argument is not right for a training_step that takes the iterator.
-            _core.loops.step_begins(trainer.fit_loop.batch_idx)
+            _core.loops.open_step(trainer.fit_loop.batch_idx)
         if snapshots.wanted():
             _core.loops.set_last_batch(bool(trainer.is_last_batch))
 
@@ -218,14 +218,14 @@ class _Events:
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         if self.is_taken:
             self.in_step = self.is_taken = False
-            _core.loops.step_over()
+            _core.loops.mark_step_done()
 
     @_guarded
     def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
         self.in_step = self.is_taken = False
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self.epoch is not None:
-            _core.loops.epoch_over()
+            _core.loops.announce_epoch_end()
 
     # How a fit ends is heard without a session too: it may have ended in between.
 
@@ -252,7 +252,7 @@ class _Events:
 
     def end_epoch(self) -> None:
         if self.in_epoch:
-            _core.loops.step_ends()
+            _core.loops.close_step()
         if self.epoch is not None:
             self.epoch.__exit__(None, None, None)
         self.epoch = None
@@ -274,7 +274,7 @@ class _Events:
         facts.use("lightning")
         _busy.add(self)
         if self.in_epoch and not self.in_step:
-            _core.loops.step_ends()
+            _core.loops.close_step()
         if trainer.sanity_checking:
             scope = _core.scope("validation", gpu=True, sanity=True)
         else:

@@ -82,8 +82,8 @@ class TorchOptimizers:
 
 def hook_building(keras: ModuleType, patches: Patches) -> None:
     """A functional model is built by calling its layers; on torch these are modules."""
-    _core.torch.know_symbolic(keras.KerasTensor)
-    patches.on_undo(lambda: _core.torch.know_symbolic(None))
+    _core.torch.set_keras_tensor_type(keras.KerasTensor)
+    patches.on_undo(lambda: _core.torch.set_keras_tensor_type(None))
 
     def quiet(original: Callable[..., Any]) -> Callable[..., Any]:
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:

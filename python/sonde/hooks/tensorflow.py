@@ -314,7 +314,7 @@ class _Fit(_Run):
     def begin(self, model: Any, callbacks: object) -> None:
         # Whoever has such a scope open around the fit owns that level.
         if self.state.innermost() is None:
-            _core.loops.step_over()  # of a loop before, if one is left open
+            _core.loops.mark_step_done()  # of a loop before, if one is left open
         self.owns_epochs = not _core.scopes.is_level_open("epoch")
         self.owns_batches = not _core.scopes.is_level_open("step")
         super().begin(model, callbacks)
@@ -395,7 +395,7 @@ class _Fit(_Run):
         """Before the callbacks hear of its end: one of them may load other weights."""
         self.finish_batches()
         if self.scope is not None and snapshots.wanted():
-            _core.loops.epoch_over()
+            _core.loops.announce_epoch_end()
 
     def end_epoch(self) -> None:
         self.write_marks()

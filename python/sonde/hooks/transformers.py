@@ -272,17 +272,17 @@ class Run:
 
     def epoch_over(self) -> None:
         self._epoch_over = True
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self._epoch is not None:
             # Not at its end: the best weights of the run may have been loaded by then.
-            _core.loops.epoch_over()
+            _core.loops.announce_epoch_end()
 
     def end_epoch(self) -> None:
         self._stepping = False
         epoch, self._epoch = self._epoch, None
         if epoch is None:
             return
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self._epoch_over:
             self._summarize()
         epoch.__exit__(None, None, None)
@@ -297,7 +297,7 @@ class Run:
 
     def begin_step(self, index: int, last: int, optimizer: Any) -> None:
         self._stepping = True
-        _core.loops.step_begins(index)
+        _core.loops.open_step(index)
         if snapshots.wanted():
             _core.loops.set_last_batch(index + 1 == last)
         groups = getattr(optimizer, "param_groups", None)
@@ -306,7 +306,7 @@ class Run:
 
     def step_over(self) -> None:
         self._stepping = False
-        _core.loops.step_over()
+        _core.loops.mark_step_done()
 
     # -- evaluate, predict --
 
@@ -314,7 +314,7 @@ class Run:
         if _core.scopes.is_open(scope.name):
             return None
         if self.training and not self._stepping:
-            _core.loops.step_ends()  # it is no part of the step that was taken last
+            _core.loops.close_step()  # it is no part of the step that was taken last
         scope.__enter__()
         self._loops.append(scope)
         return lambda: self._end_loop(scope)

@@ -1,6 +1,6 @@
 """The models that are captured, and what their tensors are called.
 
-Watched are those given to ``ci.watch``; led is the one whose trainer runs on this thread. Where
+Watched are those given to ``watch``; led is the one whose trainer runs on this thread. Where
 there are none of either, those are taken that are trained (``trained.py``).
 """
 

@@ -16,6 +16,7 @@ from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from sonde.snapshots.fallback import Numbers
@@ -39,6 +40,7 @@ class Recorder:
         "_drawn",
         "_failed",
         "_farewells",
+        "_hook_troubles",
         "_last_found",
         "_mode",
         "_open",
@@ -54,12 +56,20 @@ class Recorder:
         "models",
     )
 
-    def __init__(self, mode: str, sample_rate: float, threads: int, run: str) -> None:
+    def __init__(
+        self,
+        mode: str,
+        sample_rate: float,
+        threads: int,
+        run: str,
+        hook_troubles: Callable[[], list[str]] = list,
+    ) -> None:
         self.models = Models()
         self._mode = mode
         self._rate = sample_rate
         self._threads = threads
         self._run = run
+        self._hook_troubles = hook_troubles
         self._failed = False
         self._submitted = False  # has an epoch had its snapshot?
         self._records = 0
@@ -76,8 +86,8 @@ class Recorder:
         if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
             log.warn(
                 "profiler",
-                f"watch(): a {type(model).__name__} has no named_parameters() and no weights, "
-                "nothing of it is captured; pass the model itself",
+                f"nothing of a {type(model).__name__} can be captured, it has no "
+                f"named_parameters() and no weights; {_watch()}",
             )
             return
         self.models.watch(model, name)
@@ -136,7 +146,7 @@ class Recorder:
         no_epoch = reason is NO_EPOCH
         if no_epoch:
             reason += "; " + face.current().advise("no-epoch", "open a scope called 'epoch'")
-        sentence = why.tell(reason)
+        sentence = why.tell(reason, self._hook_troubles())
         if self._said or self._failed:
             return
         if no_epoch and not self._trains:
