@@ -1,6 +1,7 @@
 """The life of a session."""
 
 from collections.abc import Callable
+from typing import Any
 
 def start(options: dict[str, object]) -> None:
     """Opens the session and its root scope ``<face>.session``, and starts the drain thread.
@@ -55,7 +56,7 @@ def flush() -> None:
 def set_recording(enabled: bool) -> None:
     """False: scope, mark, epochs and batches record nothing."""
 
-def counters() -> dict[str, int | str | None]:
+def counters() -> dict[str, Any]:
     """Losses, sizes and state of the session."""
 
 def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
