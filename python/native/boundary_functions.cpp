@@ -1,4 +1,4 @@
-// What python/sonde/snapshots asks and says of epochs.
+// The functions about epochs that python/sonde/snapshots calls.
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
 
@@ -53,13 +53,13 @@ PyMethodDef g_functions[] = {
     {"end_open_epochs", end_open_epochs, METH_NOARGS,
      "end_open_epochs()\n--\n\nTells the end of every epoch that is still open, on any thread."},
     {"measure_again", measure_again, METH_NOARGS,
-     "measure_again()\n--\n\nThe gradients measured in this epoch are worth nothing: those of the "
-     "next step of every optimizer are measured."},
+     "measure_again()\n--\n\nThe gradients measured in this epoch were dropped: those of the next "
+     "step of every optimizer are measured."},
     {"open_epoch", open_epoch, METH_NOARGS,
      "open_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
     {"this_stack", this_stack, METH_NOARGS,
-     "this_stack()\n--\n\nA number for the thread or task that runs, never given to another; 0: "
-     "it is not recorded."},
+     "this_stack()\n--\n\nA number for the running thread or task, never used again; 0: it is not "
+     "recorded."},
     {nullptr, nullptr, 0, nullptr},
 };
 

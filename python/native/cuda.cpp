@@ -26,7 +26,7 @@ bool begin_cuda(int device, std::span<const snapshot::Tensor> tensors,
   if (!current_cuda_stream(device, &stream)) return false;
   const nb::gil_scoped_release release;  // the kernels may still be compiling
   if (!snapshot::cuda_stream_usable(device, stream)) return false;
-  // One for all devices of the capture.
+  // One object for all devices of the capture.
   auto* pending = dynamic_cast<snapshot::CudaStatistics*>(capture.pending.get());
   std::unique_ptr<snapshot::CudaStatistics> fresh;
   if (pending == nullptr) {

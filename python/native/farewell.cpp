@@ -10,9 +10,9 @@ namespace sonde::native {
 
 namespace {
 
-// Lives in the __dict__ of an optimizer, where the garbage collector sees it: what it holds is the
-// optimizer's own list, so it keeps nothing alive that the optimizer does not. torch leaves it out
-// of state_dict(), of pickles and of copies.
+// Lives in the __dict__ of an optimizer, where the garbage collector sees it. It holds a list that
+// the optimizer holds too, so it keeps nothing alive that the optimizer does not. torch leaves it
+// out of state_dict(), of pickles and of copies.
 struct Farewell {
   PyObject_HEAD PyObject* groups;  // param_groups
   void* optimizer;                 // compared only
@@ -24,7 +24,7 @@ struct Farewells {
 };
 Farewells g_farewells;
 
-// Before anything is cleared, also where the optimizer is part of a cycle.
+// Runs before anything is cleared, also where the optimizer is part of a reference cycle.
 void farewell_finalize(PyObject* object) {
   const auto* self = reinterpret_cast<Farewell*>(object);
   if (g_farewells.on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
@@ -49,7 +49,8 @@ void farewell_dealloc(PyObject* object) {
   PyObject_GC_Del(object);
 }
 
-// Where a class of optimizers pickles everything it has: None, readable without us.
+// Where a class of optimizers pickles everything it has, this becomes None, which can be read
+// without the profiler.
 PyObject* farewell_reduce(PyObject*, PyObject*) {
   return Py_BuildValue("O()", reinterpret_cast<PyObject*>(Py_TYPE(Py_None)));
 }
@@ -73,8 +74,8 @@ PyTypeObject g_type = [] {
   return type;
 }();
 
-// What is there in the optimizer's own dict, borrowed; else nullptr. A copy of another optimizer
-// may have that one's.
+// The farewell in this dict, borrowed; nullptr if there is none, or if it belongs to another
+// optimizer that this one is a copy of.
 Farewell* find(PyObject* dict, PyObject* optimizer) {
   PyObject* found = PyDict_GetItemWithError(dict, g_farewells.name);
   if (found == nullptr || Py_TYPE(found) != &g_type) return PyErr_Clear(), nullptr;
@@ -88,8 +89,8 @@ Ref dict_of(PyObject* optimizer) {
   return dict && PyDict_Check(dict.get()) ? std::move(dict) : Ref();
 }
 
-// expect_farewell(optimizer): on_gone is told when it dies. From now on it is about the
-// param_groups that the optimizer has now.
+// expect_farewell(optimizer): on_gone is called when the optimizer dies, with the param_groups that
+// it has now.
 PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   const Ref dict = dict_of(optimizer);
   PyObject* groups =
@@ -112,8 +113,8 @@ PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
 
 PyMethodDef g_functions[] = {
     {"expect_farewell", expect_farewell, METH_O,
-     "expect_farewell(optimizer)\n--\n\non_gone is told when this optimizer dies. False: it "
-     "cannot be."},
+     "expect_farewell(optimizer)\n--\n\nCalls on_gone when this optimizer dies. False: that is not "
+     "possible."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -128,7 +129,7 @@ void drop_farewell(PyObject* optimizer) noexcept {
   if (!dict) return;
   Farewell* farewell = find(dict.get(), optimizer);
   if (farewell == nullptr) return;
-  Py_CLEAR(farewell->groups);  // it has nothing more to say
+  Py_CLEAR(farewell->groups);  // so that it calls nothing when it is freed
   if (PyDict_DelItem(dict.get(), g_farewells.name) != 0) PyErr_Clear();
 }
 

@@ -1,11 +1,11 @@
-// Calls of functions that jax.jit has made. Such an object stays what it is: only the vectorcall
-// that its type keeps in every object is exchanged, which is what a call from bytecode reaches.
+// Calls of functions that jax.jit has made. The function object stays the same: only the vectorcall
+// pointer in it is exchanged, through which a call from bytecode goes.
 //
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
 // training step. If arrays that it got, and that have a counterpart of the same shape in its
 // result, are replaced between its calls by something that it did not return, then it returns
-// gradients, and the program updates elsewhere: it is a backward. Python code of ours decides which
-// of them it is, at its first calls only.
+// gradients, and the program updates elsewhere: it is a backward. Python code of ours
+// (hooks/jax.py) decides which of the two it is, at the first calls only.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -20,11 +20,11 @@ namespace sonde::native {
 
 namespace {
 
-// kDifferentiates: nothing more is known yet.
+// kDifferentiates: it differentiates, and whether it is a step or a backward is not known yet.
 enum class Role : std::uint8_t { kUnknown, kDifferentiates, kStep, kBackward, kOther };
 
 struct Jitted {
-  PyObject* reference = nullptr;  // weak; tells when the function goes
+  PyObject* reference = nullptr;  // weak; its callback tells when the function dies
   Role role = Role::kUnknown;
   int asked = 0;
 };
@@ -41,7 +41,7 @@ class JitCalls {
   bool follow(PyObject* function, vectorcallfunc ours);
   void forget(PyObject* reference);
 
-  // Never kept across Python code, which may end the session.
+  // The pointer may not be kept while Python code runs, which may end the session.
   Jitted* find(PyObject* function) {
     const auto found = on_ ? jitted_.find(function) : jitted_.end();
     return found != jitted_.end() ? &found->second : nullptr;
@@ -61,7 +61,7 @@ class JitCalls {
 
  private:
   std::unordered_map<PyObject*, Jitted> jitted_;
-  vectorcallfunc original_ = nullptr;  // the same for all of them
+  vectorcallfunc original_ = nullptr;  // the same in all functions
   bool on_ = false;
   PyObject *role_ = nullptr, *note_ = nullptr;
 };
@@ -79,7 +79,7 @@ vectorcallfunc* place_of(PyObject* function) {
 
 struct Arguments {
   PyObject* const* values;
-  Py_ssize_t count;  // those with a name too
+  Py_ssize_t count;  // including keyword arguments
 
   [[nodiscard]] Ref tuple() const {
     Ref all(PyTuple_New(count));
@@ -89,7 +89,7 @@ struct Arguments {
   }
 };
 
-// A question of ours that fails is the last one about this function.
+// If the question raises, this function is not asked about again.
 Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject* result = nullptr) {
   const KeepError keep;
   const Ref held(Py_XNewRef(question)), all = args.tuple();
@@ -103,8 +103,8 @@ Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject*
   return answer;
 }
 
-// A program that has whole steps has no gradients apart from them: those are an evaluation's
-// (forces, attacks).
+// In a program with functions that are whole steps, other functions that differentiate belong to an
+// evaluation (forces, attacks).
 void JitCalls::settle_role(PyObject* function, bool step) {
   if (!step) {
     const bool any_step = std::ranges::any_of(
@@ -118,7 +118,8 @@ void JitCalls::settle_role(PyObject* function, bool step) {
   set_role(function, Role::kStep);
 }
 
-// It may yet show more of itself. A backward too: what it gets may be what it returned long ago.
+// Is its role still to be found out? That of a backward may change: it may get what it returned
+// long ago, and so be a step.
 bool is_asked(PyObject* function) {
   const Jitted* jitted = g_calls.find(function);
   return jitted != nullptr && jitted->asked < kMostQuestions &&
@@ -136,7 +137,7 @@ void judge(PyObject* function, const Arguments& args) {
     jitted->role = Role::kOther;
 }
 
-// The batch that was fetched is used now. `seen`: by something that has a span.
+// The batch that was fetched is used now. `seen`: by a call that has a span.
 void use_batch_of(const Arguments& args, bool seen) {
   with_training([&](hook::Training& training, hook::Here) {
     use_batch(training, args.values, args.count);
@@ -148,7 +149,7 @@ PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t fla
                     PyObject* keys) {
   const Arguments args{values, PyVectorcall_NARGS(flagged) + keyword_count(keys)};
   if (is_asked(function)) judge(function, args);
-  // Keras's fit watches the queue, and has steps of its own.
+  // The fit of Keras watches the queue, and opens its steps itself.
   const bool own_loop = !probe::queue_watched();
   const Role role = g_calls.role_of(function);
   std::uint64_t span = 0;
@@ -216,7 +217,7 @@ void JitCalls::end(vectorcallfunc ours) {
   for (auto& [function, jitted] : all) {
     vectorcallfunc* place = place_of(function);
     if (place != nullptr && *place == ours) *place = original_;
-    Py_XDECREF(jitted.reference);  // its callback goes with it
+    Py_XDECREF(jitted.reference);  // and so its callback
   }
   Py_XDECREF(std::exchange(role_, nullptr));
   Py_XDECREF(std::exchange(note_, nullptr));

@@ -14,7 +14,7 @@ class KnownModels {
  public:
   static KnownModels& instance() noexcept { return *one_; }
 
-  // A module was called from outside of any other module. To be called whenever it is another
+  // A module was called that is not part of a running module. To be called whenever it is another
   // module than before, and when it is in training mode for the first time.
   void note_model(PyObject* module, bool training) noexcept;
   // There is a model to take snapshots of, although none was called.

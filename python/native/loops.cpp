@@ -17,15 +17,15 @@ struct Loop {
   PyObject* iterator;  // nullptr before the first turn and after the last
   record::ScopeHandle handle;
   std::int64_t next_index;
-  std::int64_t length;  // of the iterable, where it has one and snapshots are taken; else -1
+  std::int64_t length;  // of the iterable, if it has one and snapshots are taken; else -1
   std::uint32_t name;
   bool started;
-  bool timed;  // a DataLoader: how long a fetch takes is worth knowing
+  bool timed;  // a DataLoader: the time of each fetch is recorded
 };
 
 constexpr std::size_t kModulePrefix = std::string_view("sonde._core.").size();
 
-// Of scopes, interned.
+// Names of scopes, interned.
 struct Names {
   std::uint32_t epoch = 0, batch = 0;
 };
@@ -64,7 +64,7 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
     hook::Training::of({*thread, *stack}).begin_turn(index, self->next_index == self->length);
 }
 
-// A loader's is asked for by its own hook.
+// Not for loaders: their hook asks for the length.
 std::int64_t length_of(PyObject* iterable) {
   const Py_ssize_t length = PyObject_Size(iterable);
   if (length < 0) PyErr_Clear();
@@ -129,8 +129,8 @@ int loop_clear(PyObject* self) {
   return 0;
 }
 
-// `break`, `return` and exceptions in the body end here: the interpreter drops the iterator. An
-// exception is still raised then.
+// After `break`, `return` or an exception in the body the interpreter drops the iterator. An
+// exception is still being raised then.
 void loop_dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   close_turn(as_loop(object), exception_members());

@@ -18,19 +18,19 @@ SONDE_HOT_DATA constinit ModuleCounts g_module_counts;
 
 namespace {
 
-constexpr int kMostModules = 5000;  // looked at in one model
+constexpr int kMostModules = 5000;  // at most so many are looked at in one model
 constexpr std::size_t kMostModels = 64;
 
-// The modules that were called from outside of any other.
+// The modules that were called outside any other module.
 std::vector<WeakObject>& models() {
   static auto* all = new std::vector<WeakObject>;
   return *all;
 }
 
-// A module with parameters, its own or a submodule's. Something that only computes (a loss, an
-// activation) has none.
+// Does the module or a submodule have parameters? One that only computes (a loss, an activation)
+// has none.
 bool has_parameters(PyObject* module, int& budget) {
-  if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
+  if (--budget < 0) return true;  // too many modules: assume that one of them has
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   if (!own) return PyErr_Clear(), false;
   PyObject *key, *value;
@@ -49,7 +49,7 @@ bool has_parameters(PyObject* module, int& budget) {
   return false;
 }
 
-// Where `part` lies below `model`: "encoder.layer.3". "": nowhere.
+// The name of `part` in `model`, such as "encoder.layer.3". "": it is no part of it.
 std::string path_of(PyObject* part, PyObject* model, int& budget) {
   if (--budget < 0) return {};
   const Ref children(PyObject_GetAttr(model, torch_names()._modules));

@@ -1,4 +1,4 @@
-// What is known of the modules that the program calls. No module is kept alive by it.
+// What is known of the modules that the program calls. It keeps no module alive.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sonde::native {
 
-// An object without keeping it alive.
+// Refers to an object without keeping it alive.
 class WeakObject {
  public:
   bool is(PyObject* object) const noexcept {
@@ -19,7 +19,7 @@ class WeakObject {
   }
   void set(PyObject* object) noexcept {
     if (is(object)) return;
-    PyObject* made = PyWeakref_NewRef(object, nullptr);  // may collect, and so come back here
+    PyObject* made = PyWeakref_NewRef(object, nullptr);  // may run code that calls this
     if (made == nullptr) PyErr_Clear();
     Py_XDECREF(std::exchange(reference_, made));
   }
@@ -36,18 +36,18 @@ class WeakObject {
 struct alignas(64) KnownModule {
   WeakObject module;
   std::uint32_t train_attrs = 0, eval_attrs = 0;  // interned
-  std::uint32_t ownership = 0;                    // version of it
-  std::uint32_t models = 0;                       // how many were known
+  std::uint32_t ownership = 0;                    // Ownership::version() when `owned` was found
+  std::uint32_t models = 0;                       // ModuleCounts::models when they were made
   std::uint32_t snapshot_round = ~0u;
   bool has_parameters = false;
-  bool trains = false;  // has it been noted for snapshots as one that does, in that round?
+  bool trains = false;  // was it noted in that round as a module that trains?
   hook::Owned owned = hook::Owned::kUnknown;
 };
 
-// Its parts are called by their names in it, although it may never be called itself.
+// From now on forwards of its parts have their names in it, even if it is never called itself.
 SONDE_COLD void know_model(PyObject* module) noexcept;
 
-// Cold: what is in there is another module's, or out of date.
+// Cold: fills in `known`, which is about another module, or out of date.
 SONDE_COLD void learn_module(KnownModule& known, PyObject* module) noexcept;
 
 namespace detail {

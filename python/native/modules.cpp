@@ -29,18 +29,19 @@ using hook::Training;
 
 constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
 
-// The model that ran last, by number of the stack it ran on: stacks are reused, threads are not.
+// The model that ran last on a stack, by the number of the stack. Stacks are reused, so there are
+// few.
 WeakObject& last_model(const record::Lane& stack) {
   static auto* all = new std::deque<WeakObject>;
   if (stack.number >= all->size()) all->resize(stack.number + 1);
   return (*all)[stack.number];
 }
 
-// What was noted last, so that it need not be noted again.
+// The last arguments of note_other_model, so that it need not be called again with them.
 struct Noted {
   const record::Lane* stack = nullptr;
-  PyObject* module = nullptr;  // compared only,
-  std::uint64_t learned = 0;   // while nothing else can be at its address
+  PyObject* module = nullptr;  // compared only, and valid
+  std::uint64_t learned = 0;   // while this count has not changed
 };
 
 struct HookedFunction {
@@ -71,8 +72,8 @@ bool is_recomputation(const record::Lane& stack) {
   return record::depth_of(stack) == 0 && in_backward_thread();
 }
 
-// What is checkpointed is computed again as far as is needed, and left by an exception of torch's
-// own.
+// torch recomputes checkpointed activations only as far as is needed, and leaves the forward by an
+// internal exception.
 bool stops_recomputation() {
   PyObject* type = PyErr_Occurred();
   return type != nullptr && PyType_Check(type) &&
@@ -88,7 +89,7 @@ vectorcallfunc original_of(PyObject* function) {
   return PyVectorcall_Function(function);
 }
 
-// For snapshots: what is trained is found among these.
+// Snapshots look for what is trained among these modules.
 SONDE_COLD void note_now_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
   known.snapshot_round = Boundaries::snapshot_round();
   known.trains = trains;
@@ -180,8 +181,8 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
   for (const HookedFunction& hooked : g_calls.hooked) {
-    // Unless another tool has put its own there since: that one calls ours, which finds nothing to
-    // do.
+    // Another tool may have put its function there since. That calls ours, which then only calls
+    // the original.
     if (PyVectorcall_Function(hooked.function) == call_module)
       set_vectorcall(hooked.function, hooked.original);
     Py_DECREF(hooked.function);
@@ -190,7 +191,7 @@ PyObject* unhook_module_calls(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// quiet_forwards(on): while a model is being built, calls of modules are no forwards. Calls nest.
+// quiet_forwards(on): for while a model is being built. Calls nest.
 PyObject* quiet_forwards(PyObject*, PyObject* on) {
   t_forward_depth += on == Py_True ? 1 : -1;
   Py_RETURN_NONE;

@@ -12,17 +12,17 @@ SONDE_HOT_DATA constinit NewestBatch g_newest;
 
 namespace {
 
-// Of more, or deeper, the rest is not looked at.
+// What is beyond these limits is not looked at.
 constexpr std::size_t kMostParts = 64;
 constexpr int kDepth = 2;
 
-// Numbers, texts and types may be one object wherever they come from: they tell nothing.
+// Numbers, texts and types may be shared by unrelated containers, so they prove nothing.
 bool tells_apart(PyObject* object) {
   return object != Py_None && !PyLong_Check(object) && !PyFloat_Check(object) &&
          !PyUnicode_Check(object) && !PyBytes_Check(object) && !PyType_Check(object);
 }
 
-// The object and what is in it. Borrowed: no code of the program's runs meanwhile.
+// Lists the object and what is in it. Borrowed references: no code of the program runs meanwhile.
 void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
   if (parts.size() == kMostParts) return;
   const bool is_sequence = PyTuple_Check(object) || PyList_Check(object);

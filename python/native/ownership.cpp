@@ -106,7 +106,7 @@ void Ownership::forget_all() {
 }
 
 Ownership::Found Ownership::find_owned(PyObject* module, int& budget) const {
-  if (--budget < 0) return Found::kUnclear;  // a web of modules
+  if (--budget < 0) return Found::kUnclear;  // too many modules
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
   if (!children) return PyErr_Clear(), Found::kUnclear;
@@ -157,7 +157,7 @@ hook::Owned Ownership::of(PyObject* module) noexcept {
   int budget = kMostModules;
   switch (find_owned(module, budget)) {
     case Found::kYes:
-      if (!some_module_owned_) ++hot_.version;  // from now on others are known to be none's
+      if (!some_module_owned_) ++hot_.version;  // from now on kNo is an answer for others
       some_module_owned_ = true;
       return hook::Owned::kYes;
     case Found::kNo:

@@ -1,5 +1,5 @@
-// start, stop, flush, counters: the engine's lifecycle, with the GIL where it has to be and nowhere
-// else.
+// The life of a session: start, stop, flush, counters. The GIL is released wherever it is not
+// needed.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -37,7 +37,7 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
     const auto new_text = [](std::string_view utf8) {
       return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
     };
-    // No "s#": what that means depends on which header has included Python.h first.
+    // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(PyObject_CallFunction(g_log_handler, "iNN",
                                          level == base::LogLevel::kInfo ? 20 : 30, new_text(logger),
                                          new_text(text)));
@@ -159,7 +159,7 @@ void add_session(nb::module_& session) {
       "In a forked child: the parent's session was on demand, and nothing had been recorded.");
   session.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
   session.def("annotate_exception", &annotate_exception, nb::arg("exception"),
-              "The session says that this exception was raised in it and caught by nobody.");
+              "Record in the session an exception that was not caught.");
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
   session.def("flush", &flush,

@@ -1,4 +1,4 @@
-// What Python says about a session, as the engine's options.
+// Turns a dict of Python into the engine's options for a session.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,7 +17,7 @@ session::Options session_options(const nanobind::dict& given);
 // A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
 
-// Takes the GIL for a callback; nothing happens once the interpreter is on its way out.
+// Takes the GIL for a callback. Does nothing once the interpreter is shutting down.
 template <typename Call>
 void with_gil(Call call) {
   if (interpreter_is_ending()) return;

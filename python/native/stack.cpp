@@ -7,13 +7,13 @@ namespace sonde::native {
 
 namespace {
 
-// The value of our context variable: a task's stack and the scope that was innermost when the value
-// was set. A new task copies the context of its maker, and with it this value: so it knows the
-// scope it was made in, and that the stack is not its own (the stack belongs to another context).
+// The value of our context variable: the stack of a task, and the innermost scope when the value
+// was set. A new task starts with a copy of the context it was made in, and so with this value.
+// From it the task knows its parent scope, and that the stack belongs to another context.
 struct StackToken {
   PyObject_HEAD struct SharedStack* stack;
   std::uint64_t innermost;
-  record::Generation generation;  // in which that was so
+  record::Generation generation;  // in which `innermost` was set
 };
 
 struct SharedStack {
@@ -60,7 +60,8 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   return static_cast<bool>(reset);
 }
 
-// Numpy and others set context variables in plain code, so a context alone does not mean a task.
+// NumPy and others set context variables in plain code, so having a context does not mean being a
+// task.
 bool inside_event_loop() {
   if (g_asyncio.running_loop == nullptr) {
     PyObject* modules = PyImport_GetModuleDict();
@@ -90,14 +91,14 @@ namespace detail {
 constinit thread_local PlainContext t_plain;
 
 record::Lane* task_stack(record::ThreadState& thread) noexcept {
-  // Called with or without an exception in flight (a scope may close while one is being handled).
+  // An exception may be set (a scope may close while one is being raised).
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   record::Lane* lane = thread.lane;
   PyObject* current = nullptr;
   const PyThreadState* state = current_thread_state();
   const bool in_loop = inside_event_loop();
-  // Whatever enters or leaves a context, or changes it, changes the version.
+  // Entering, leaving or changing a context changes the version.
   if (!in_loop) t_plain = {state->context, state->context_ver};
   if (in_loop && PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0) {
     const Ref held(current);

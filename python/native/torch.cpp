@@ -10,7 +10,7 @@ namespace sonde::native {
 
 namespace {
 
-// Borrowed; nullptr where the program has not imported it.
+// Borrowed; nullptr where the program has not imported the module.
 PyObject* imported(const char* module) noexcept {
   return PyDict_GetItemString(PyImport_GetModuleDict(), module);
 }
@@ -39,7 +39,7 @@ const DlExchange* exchange_of(PyObject* tensor) noexcept {
   return found != nullptr && found->describe != nullptr ? found : nullptr;
 }
 
-// All or nothing: while torch is being imported parts of it are missing.
+// nullptr unless everything is there: while torch is being imported, parts of it are missing.
 const Torch* look_for_torch() noexcept {
   PyObject* here = imported("torch");
   if (here == nullptr) return nullptr;
@@ -59,12 +59,12 @@ const Torch* look_for_torch() noexcept {
                    .exchange = exchange};
 }
 
-// What is called on every step. Owned; nullptr where this torch has no such function.
+// Functions of torch that are called on every step. Owned; nullptr where this torch has none.
 struct Calls {
-  // What torch.is_grad_enabled() calls, without the interpreter; nullptr: it is not known here.
+  // The C++ function behind torch.is_grad_enabled(); nullptr: it was not found.
   bool (*grad_mode)();
   PyObject* is_grad_enabled;
-  PyObject* graph_task;  // gives -1 outside of a backward
+  PyObject* graph_task;  // returns -1 outside a backward
   PyObject* cuda;        // the module torch.cuda; nullptr in builds without
   PyObject* raw_stream;
   PyObject* device;
@@ -83,7 +83,7 @@ bool ask_for_gradients() noexcept {
   return result.get() != Py_False;
 }
 
-// c10::GradMode::is_enabled(). It is trusted where it says what torch says.
+// Looks up c10::GradMode::is_enabled(). It is used only if it agrees with torch.is_grad_enabled().
 void find_grad_mode() noexcept {
   g_torch.calls.grad_mode = nullptr;
   if (g_torch.calls.is_grad_enabled == nullptr) return;
@@ -126,7 +126,7 @@ bool is_data_loader(PyObject* object) noexcept {
 }
 
 SONDE_HOT bool in_training_mode(PyObject* module) noexcept {
-  // Mostly a plain entry of the module's dict: faster than asking for an attribute.
+  // Usually an entry of the module's dict, which is faster to read than an attribute.
   PyObject** dict = _PyObject_GetDictPtr(module);
   if (dict != nullptr && *dict != nullptr &&
       _PyType_Lookup(Py_TYPE(module), g_torch.training_name) == nullptr) [[likely]] {

@@ -1,4 +1,5 @@
-// What the hooks of trainers say. A trainer is the loop of a framework: it knows its epochs and steps.
+// What the hooks of trainers say. A trainer is the loop of a framework: it knows its epochs and
+// steps.
 #include "engine/hook/training.h"
 #include "python/native/boundaries.h"
 #include "python/native/module.h"

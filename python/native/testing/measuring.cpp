@@ -1,5 +1,5 @@
-// sonde._testing: what only tests and benches call. An extension of its own, not part of the wheel,
-// with its own copy of the code: it sees nothing of what _core records or has compiled.
+// sonde._testing: functions that only tests and benches call. The extension is not part of the
+// wheel. It has its own copy of the code, and sees nothing of what _core records or has compiled.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
