@@ -50,14 +50,14 @@ __all__ = [
     "wrap",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         from cirron.missing import NAMES, explain, is_import
 
         if name not in NAMES:
             raise AttributeError(f"module 'cirron' has no attribute {name!r}", name=name)
-        # `from cirron import load` would put a text of its own in the place of an AttributeError's.
+        # `from cirron import load` would replace the text of an AttributeError by another.
         kind = ImportError if is_import() else AttributeError
         raise kind(explain("module 'cirron'", name), name=name)
 
@@ -105,7 +105,7 @@ def profile(
 def trace(
     format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
 ) -> Any:
-    """The spans of this session, without leaving the process.
+    """The spans of this session, from inside the process.
 
     ``format``: ``"tree"`` prints the text (a notebook cell shows it), ``"dict"`` is nested dicts,
     ``"json"`` a string, ``"df"`` a pandas DataFrame, ``"arrow"`` an object with

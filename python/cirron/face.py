@@ -1,4 +1,4 @@
-"""The Cirron API, as the engine and its messages have to know it."""
+"""What is special about the Cirron API: names, folder, variables, options, advice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# By the key of a message; the messages themselves stand where the trouble is noticed.
+# What to do, by the key of a message. The message itself is where the trouble is noticed.
 ADVICE = {
     "spool-cap": "raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away",
     "spans-dropped": "span_drop_count in health() counts them: record less often",

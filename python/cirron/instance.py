@@ -99,7 +99,7 @@ class Cirron:
         self.__dict__.update(settings.resolve(arguments))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(output_dir={self.output_dir!r})"  # never the key
+        return f"{type(self).__name__}(output_dir={self.output_dir!r})"  # without the API key
 
     def profile(
         self,
@@ -132,7 +132,7 @@ class Cirron:
         face = CirronFace(has_api_key=bool(self.api_key))
         return session.begin(face, make, wanted, enabled=enabled)
 
-    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+    if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
         def __getattr__(self, name: str) -> object:
             from cirron.missing import METHODS, explain
@@ -142,7 +142,7 @@ class Cirron:
                 raise AttributeError(explain(owner, name), name=name, obj=self)
             raise AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=self)
 
-    # What records is the engine's own: a wrapper here would cost more than the recording.
+    # These are the functions of the engine: a wrapper would cost more than the recording.
     scope = staticmethod(_core.scope)
     mark = staticmethod(_core.mark)
     epochs = staticmethod(_core.epochs)
@@ -156,7 +156,7 @@ _default_lock = allocate_lock()
 
 
 def get_default() -> Cirron:
-    """The instance behind the module's functions, made at the first call; the same from then on."""
+    """The instance that the functions of the module use. It is made at the first call."""
     global _default
     if _default is None:
         with _default_lock:

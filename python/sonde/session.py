@@ -205,7 +205,7 @@ class Profiler:
         facts.start()
 
     def _reopen(self) -> None:
-        """In a child forked off a process that had recorded nothing in its session."""
+        """Opens the session again, in a child of a process that had recorded nothing in it."""
         if self._opening is not None:
             self._open_engine(*self._opening)
 

@@ -41,7 +41,7 @@ def annotate(attrs: dict[str, object]) -> None:
     """
 
 def annotate_exception(exception: BaseException) -> None:
-    """The session says that this exception was raised in it and caught by nobody."""
+    """Records in the session an exception that was not caught."""
 
 def stop(at_exit: bool = False) -> None:
     """Closes everything, drains a last time into sinks and transport, joins the drain thread.
