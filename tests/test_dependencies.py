@@ -232,6 +232,116 @@ def test_cmake_links_along_the_same_table() -> None:
     assert linked == MAY_USE
 
 
+# -- cycles --
+
+# Cycles of units that still stand.
+CYCLES_OF_UNITS: set[frozenset[str]] = {
+    frozenset(
+        f"engine/codec/{name}"
+        for name in ("batch_parser", "json_fields", "mark_parser", "snapshot_parser", "span_parser")
+    ),
+    frozenset({"engine/record/lane_table", "engine/record/root"}),
+    frozenset(
+        f"engine/record/{name}" for name in ("backing", "journal", "lane", "names", "peek", "scope")
+    ),
+    frozenset({"engine/session/memory", "engine/session/memory_rows"}),
+    frozenset(f"engine/snapshot/{name}" for name in ("bins-inl", "kernels", "kernels-inl")),
+    frozenset(f"engine/snapshot/{name}" for name in ("job", "measure", "statistics")),
+    frozenset({"engine/snapshot/cuda", "engine/snapshot/cuda_device"}),
+}
+
+Graph = dict[str, set[str]]
+
+
+def reach(graph: Graph, start: str) -> set[str]:
+    """What can be reached from there, itself only by a cycle."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = graph.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
+
+
+def cycles(graph: Graph) -> set[frozenset[str]]:
+    """The groups of nodes that can be reached from each other."""
+    reached = {node: reach(graph, node) for node in graph}
+    return {
+        frozenset(other for other in reached[node] if node in reached.get(other, ()))
+        for node in graph
+        if node in reached[node]
+    }
+
+
+def units(root: Path) -> Graph:
+    """x.h and x.cpp are one unit: what does each of them include?"""
+    graph: Graph = {}
+    for top in ("engine", "python/native"):
+        for path in cpp_files(root / top):
+            unit = path.relative_to(root).with_suffix("").as_posix()
+            targets = {match[2].rpartition(".")[0] for match in INCLUDE.finditer(path.read_text())}
+            graph.setdefault(unit, set()).update(targets - {unit})
+    return graph
+
+
+def imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
+    """Modules of ours that are imported, at the top or in a function, but not for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in modules else str(node.module) for name in names)
+        else:
+            yield from imported(node, modules)
+
+
+def python_modules(root: Path) -> Graph:
+    files = {}
+    for package in PACKAGES:
+        for path in (root / "python" / package).rglob("*.py"):
+            name = ".".join(path.relative_to(root / "python").with_suffix("").parts)
+            files[name.removesuffix(".__init__")] = path
+    return {
+        name: {each for each in imported(ast.parse(path.read_text()), set(files)) if each in files}
+        - {name}
+        for name, path in files.items()
+    }
+
+
+def test_no_cycle_of_units() -> None:
+    assert cycles(units(ROOT)) == CYCLES_OF_UNITS
+
+
+def test_no_cycle_of_python_modules() -> None:
+    graph = python_modules(ROOT)
+    assert len(graph) > 40
+    assert cycles(graph) == set()
+
+
+def test_a_cycle_is_found(tmp_path: Path) -> None:
+    write(tmp_path, "engine/a/x.h", "")
+    write(tmp_path, "engine/a/x.cpp", '#include "engine/a/x.h"\n#include "engine/a/y.h"')
+    write(tmp_path, "engine/a/y.h", "")
+    assert cycles(units(tmp_path)) == set()
+    write(tmp_path, "engine/a/y.cpp", '#include "engine/a/x.h"')
+    assert cycles(units(tmp_path)) == {frozenset({"engine/a/x", "engine/a/y"})}
+
+
+def test_a_cycle_of_modules_is_found(tmp_path: Path) -> None:
+    write(tmp_path, "python/sonde/__init__.py", "")
+    write(tmp_path, "python/sonde/a.py", "from sonde import b")
+    write(tmp_path, "python/sonde/b.py", "if TYPE_CHECKING:\n    from sonde.a import A")
+    assert cycles(python_modules(tmp_path)) == set()
+    write(tmp_path, "python/sonde/b.py", "def f():\n    from sonde.a import g")
+    assert cycles(python_modules(tmp_path)) == {frozenset({"sonde.a", "sonde.b"})}
+
+
+# -- the checks, checked --
+
 # Self-check: a checker that finds nothing proves nothing. Each case is the one file of a tree, and
 # what must be said of it.
 FORBIDDEN = [

@@ -1,15 +1,40 @@
-"""No face in the engine and in python/sonde: an API is one value that it hands over itself."""
+"""The engine and python/sonde know no API: each API hands over what is special about it (Face)."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".pyi", ".txt"}
-FACE = re.compile(r"cirron|traceml", re.IGNORECASE)
+# The name of an API, or a function written as a program of one API writes it.
+FACE = re.compile(r"cirron|traceml|\bci\.", re.IGNORECASE)
+# In a text that a user or a reader of the documentation sees: the functions of an API.
+CALL = re.compile(r"\b(?:profile|shutdown|health|watch)\(")
+C_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # A name that spool v1 itself fixes may stand in the codec.
 EXEMPT = ("engine/codec/",)
+# Files in which a face is still to be mended.
+STILL_STANDING = (
+    "engine/hook/",
+    "engine/journal/ring_reader.cpp",
+    "engine/report/autopsy.cpp",
+    "engine/report/no_snapshots.cpp",
+)
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """The string literals of a file, each with its line; in Python the docstrings too."""
+    text = path.read_text()
+    if path.suffix in {".py", ".pyi"}:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, node.value
+    elif path.suffix != ".txt":
+        for number, line in enumerate(text.splitlines(), 1):
+            yield from ((number, match[0]) for match in C_STRING.finditer(line))
 
 
 def lines_with_a_face(root: Path) -> list[str]:
@@ -22,11 +47,15 @@ def lines_with_a_face(root: Path) -> list[str]:
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 if FACE.search(line):
                     found.append(f"{where}:{number}: {line.strip()}")
+            for number, text in strings(path):
+                if CALL.search(text):
+                    found.append(f"{where}:{number}: {text.strip()[:80]}")
     return found
 
 
 def test_engine_and_sonde_name_no_face() -> None:
-    assert lines_with_a_face(ROOT) == []
+    found = [each for each in lines_with_a_face(ROOT) if not each.startswith(STILL_STANDING)]
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -35,6 +64,14 @@ def test_engine_and_sonde_name_no_face() -> None:
         ("engine/session/a.cpp", 'log("cirron.flush");', 1),
         ("python/sonde/a.py", "import os\nX = 'TRACEML_DISABLED'", 1),
         ("python/native/a.cpp", "// the Cirron API", 1),
+        ("engine/hook/a.h", "// A turn of ci.batches begins.", 1),
+        ("engine/hook/a.h", "a.begin();  // basic.h", 0),
+        ("engine/report/a.cpp", 'text = "they were switched off by profile(snapshots)";', 1),
+        ("engine/report/a.cpp", 'text = "say \\"health()\\" now";', 1),
+        ("engine/report/a.cpp", "queue_watch();  // watch() of the queue", 0),
+        ("python/sonde/a.py", "def f():\n    '''As shutdown() does.'''", 1),
+        ("python/sonde/a.py", "x = f'{y}: watch({z})'", 1),
+        ("python/sonde/a.py", "watch('threading')", 0),
         ("engine/codec/a.h", 'kName = "cirron.session";', 0),
         ("python/cirron/a.py", "NAME = 'cirron'", 0),
     ],

@@ -12,14 +12,15 @@
 namespace sonde::base {
 
 struct Face {
-  // Loggers are called <name>.flush and so on, live lines begin with [<name>], and the root span is
-  // <name>.session.
+  // Loggers are called <name>.flush and so on, and the root span is <name>.session.
   std::string name = "sonde";
+  // Every line begins with [<tag>]; with [<name>] where the tag is empty.
+  std::string tag = {};
   // What a user of this API can do about a kind of trouble, by the key of its message. Where there
   // is no entry, the engine has general advice.
   std::map<std::string, std::string, std::less<>> advice;
 
-  std::string prefix() const { return "[" + name + "] "; }
+  std::string prefix() const { return "[" + (tag.empty() ? name : tag) + "] "; }
   std::string session_name() const { return name + ".session"; }
   std::string logger(std::string_view topic) const { return name + "." + std::string(topic); }
 };

@@ -8,10 +8,8 @@ from __future__ import annotations
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
 from sonde.estimators import wrap
-from sonde.face import introduce
 from sonde.flags import LiveFlags
-from sonde.session import flush, health, shutdown
-from sonde.snapshots import watch
+from sonde.session import flush, health, introduce, shutdown, watch
 
 from cirron.errors import (
     CirronDependencyError,
@@ -19,7 +17,7 @@ from cirron.errors import (
     CirronSecretNotFound,
     CirronYamlError,
 )
-from cirron.face import FACE
+from cirron.face import CirronFace
 from cirron.instance import Cirron, Profiler, get_default
 
 TYPE_CHECKING = False
@@ -52,19 +50,19 @@ __all__ = [
     "wrap",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         from cirron.missing import NAMES, explain, is_import
 
         if name not in NAMES:
             raise AttributeError(f"module 'cirron' has no attribute {name!r}", name=name)
-        # `from cirron import load` would put a text of its own in the place of an AttributeError's.
+        # `from cirron import load` would replace the text of an AttributeError by another.
         kind = ImportError if is_import() else AttributeError
         raise kind(explain("module 'cirron'", name), name=name)
 
 
-introduce(FACE)
+introduce(CirronFace())
 
 config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
@@ -107,7 +105,7 @@ def profile(
 def trace(
     format: str = "tree", name: str | None = None, last: int | None = None, summary: bool = False
 ) -> Any:
-    """The spans of this session, without leaving the process.
+    """The spans of this session, from inside the process.
 
     ``format``: ``"tree"`` prints the text (a notebook cell shows it), ``"dict"`` is nested dicts,
     ``"json"`` a string, ``"df"`` a pandas DataFrame, ``"arrow"`` an object with

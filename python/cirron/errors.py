@@ -18,11 +18,11 @@ class CirronDatasetNotFound(CirronError):  # noqa: N818  (the API's name)
 
 
 class CirronPlatformRequired(CirronError):  # noqa: N818  (the API's name)
-    """Only to be had on the platform."""
+    """Available only on the platform."""
 
 
 class CirronDataSizeError(CirronError):
-    """More data than a call may load without being told so."""
+    """A call would load more data than its limit allows."""
 
 
 class CirronYamlError(Exception):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sonde._core.session import encode_json
+from json import dumps
+
 from sonde.outlets import write_whole
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], Non
     """Writes each batch as one line to ``stream``. The drain thread calls it."""
     head = (
         f'{{"__cirron_event__":"trace_batch","schema_version":{EVENT_SCHEMA_VERSION},'
-        f'"sdk_version":{encode_json(sdk_version)},"payload":'
+        f'"sdk_version":{dumps(sdk_version)},"payload":'
     )
 
     def send(batch: str) -> None:

@@ -1,8 +1,6 @@
-"""The Cirron API, as the engine and its messages have to know it."""
+"""What is special about the Cirron API: names, folder, variables, options, advice."""
 
 from __future__ import annotations
-
-import os
 
 from sonde import log
 from sonde.face import Face
@@ -11,14 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-PLATFORM_VARIABLES = {
-    "run_id": "CIRRON_RUN_ID",
-    "pipeline_id": "CIRRON_PIPELINE_ID",
-    "deployment_id": "CIRRON_DEPLOYMENT_ID",
-    "workspace_id": "CIRRON_WORKSPACE_ID",
-}
-
-# By the key of a message; the messages themselves stand where the trouble is noticed.
+# What to do, by the key of a message. The message itself is where the trouble is noticed.
 ADVICE = {
     "spool-cap": "raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away",
     "spans-dropped": "span_drop_count in health() counts them: record less often",
@@ -40,16 +31,44 @@ ADVICE = {
     "'for batch in ci.batches(data):' around the loop over batches",
     "no-epoch": "write ci.epochs(...) around what makes one",
     "no-model": "call ci.watch(model)",
-    "frameworks": "profile(frameworks=...) leaves out",
-    "wrap": "ci.wrap",
+}
+CALLS = {
     "start": "ci.profile()",
+    "frameworks": "profile(frameworks=...)",
+    "watch": "ci.watch",
+    "wrap": "ci.wrap",
 }
 
 
 class CirronFace(Face):
     name = "cirron"
+    tag = "cirron"
     class_prefix = "Cirron"
+    directory = "./.cirron/"
+    variable_prefix = "CIRRON_"
+    platform_ids = ("run_id", "pipeline_id", "deployment_id", "workspace_id")
+    file_transport = "FileOnlyTransport"
+    arguments = (
+        "config",
+        "frameworks",
+        "snapshots",
+        "sample_rate",
+        "flush_interval",
+        "enabled",
+        "path",
+        "output",
+    )
+    settings = ("output_dir", "spool_max_bytes", "trace_buffer_max_spans")
+    option_names = {
+        "flags": "config",
+        "directory": "path",
+        "trace_max_spans": "trace_buffer_max_spans",
+    }
     advice = ADVICE
+    calls = CALLS
+
+    def __init__(self, *, has_api_key: bool = False) -> None:
+        self._has_api_key = has_api_key
 
     def argument(self, name: str, shown: str) -> str:
         return f"write profile({name}={shown})"
@@ -57,12 +76,8 @@ class CirronFace(Face):
     def setting(self, name: str, shown: str) -> str:
         return f"write Cirron({name}={shown}).profile()"
 
-    def platform_context(self) -> dict[str, str]:
-        values = {key: os.environ.get(name, "") for key, name in PLATFORM_VARIABLES.items()}
-        return {key: value for key, value in values.items() if value}
-
     def transport(
-        self, platform: Mapping[str, str], settings: Mapping[str, object], spool_dir: str | None
+        self, platform: Mapping[str, str], spool_dir: str | None
     ) -> tuple[str, Callable[[str], None] | None]:
         if "run_id" in platform or "deployment_id" in platform:
             import sys
@@ -72,18 +87,15 @@ class CirronFace(Face):
             from cirron.event_stream import event_stream
 
             return "EventStreamTransport", event_stream(sys.stdout, sonde.__version__)
-        if settings["api_key"]:
+        if self._has_api_key:
             log.warn(
                 "ingest",
                 "an API key is set, but this version does not send over HTTP: batches stay in "
-                f"{spool_dir or 'memory'}; unset CIRRON_API_KEY to silence this",
+                f"{spool_dir or 'memory'}; unset {self.variable('api_key')} to silence this",
             )
-        return "FileOnlyTransport", None
+        return super().transport(platform, spool_dir)
 
     def session_begins(self) -> None:
         from cirron import settings_file
 
         settings_file.say_unread()
-
-
-FACE = CirronFace()

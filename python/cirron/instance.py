@@ -8,7 +8,7 @@ from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
 
 from cirron.errors import CirronDependencyError
-from cirron.face import FACE
+from cirron.face import CirronFace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 class Profiler(session.Profiler):
     """Handle of a session, returned by ``profile()``."""
 
-    __slots__ = ()
+    __slots__ = ("_cirron",)
+
+    def __init__(self, cirron: Cirron, enabled: bool, config: Mapping[str, object]) -> None:
+        super().__init__(enabled, config)
+        self._cirron = cirron
 
     @property
     def cirron(self) -> Cirron:
         """The instance whose settings the session uses."""
-        owner: Cirron = self._owner
-        return owner
+        return self._cirron
 
     def trace(
         self,
@@ -96,7 +99,7 @@ class Cirron:
         self.__dict__.update(settings.resolve(arguments))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(output_dir={self.output_dir!r})"  # never the key
+        return f"{type(self).__name__}(output_dir={self.output_dir!r})"  # without the API key
 
     def profile(
         self,
@@ -111,20 +114,25 @@ class Cirron:
         output: str | Iterable[str] | None = None,
     ) -> Profiler:
         """``cirron.profile`` with the settings of this instance."""
-        given = {
-            "config": config,
+        wanted = {
+            "flags": config,
             "frameworks": frameworks,
-            "snapshots": snapshots,
-            "sample_rate": sample_rate,
-            "flush_interval": flush_interval,
-            "path": path,
-            "output": output,
+            "snapshots": self.snapshots if snapshots is None else snapshots,
+            "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
+            "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
+            "output": self.output if output is None else output,
+            "directory": path or self.output_dir,
+            "spool_max_bytes": self.spool_max_bytes,
+            "trace_max_spans": self.trace_buffer_max_spans,
         }
-        return session.profile(
-            Profiler, self, vars(self), enabled=enabled, given=given, speaker=FACE
-        )
 
-    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+        def make(enabled: bool, flags: Mapping[str, object]) -> Profiler:
+            return Profiler(self, enabled, flags)
+
+        face = CirronFace(has_api_key=bool(self.api_key))
+        return session.begin(face, make, wanted, enabled=enabled)
+
+    if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
         def __getattr__(self, name: str) -> object:
             from cirron.missing import METHODS, explain
@@ -134,7 +142,7 @@ class Cirron:
                 raise AttributeError(explain(owner, name), name=name, obj=self)
             raise AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=self)
 
-    # What records is the engine's own: a wrapper here would cost more than the recording.
+    # These are the functions of the engine: a wrapper would cost more than the recording.
     scope = staticmethod(_core.scope)
     mark = staticmethod(_core.mark)
     epochs = staticmethod(_core.epochs)
@@ -148,7 +156,7 @@ _default_lock = allocate_lock()
 
 
 def get_default() -> Cirron:
-    """The instance behind the module's functions, made at the first call; the same from then on."""
+    """The instance that the functions of the module use. It is made at the first call."""
     global _default
     if _default is None:
         with _default_lock:

@@ -21,7 +21,7 @@ NAMES = {
     "map": "call the function on your own batches",
     "secret": "read os.environ, or the file the secret lies in",
 }
-# Those that a Cirron instance has as methods there.
+# Names that are methods of a Cirron instance in the SDK.
 METHODS = ("deps", "env", "inference", "load", "secret")
 
 
@@ -38,5 +38,5 @@ def is_import() -> bool:
     import sys
     from dis import opmap
 
-    frame = sys._getframe(2)  # whose code asks the module's __getattr__
+    frame = sys._getframe(2)  # the caller of the module's __getattr__
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]

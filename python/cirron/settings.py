@@ -10,6 +10,8 @@ import os
 
 from sonde.options import SNAPSHOT_MODES
 
+from cirron.face import CirronFace
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +20,7 @@ DEFAULTS: dict[str, object] = {
     "api_key": None,
     "api_endpoint": "https://api.cirron.com",
     "workspace_id": None,
-    "output_dir": "./.cirron/",
+    "output_dir": CirronFace.directory,
     "snapshots": "stats",
     "sample_rate": 0.01,
     "flush_interval": 1.0,
@@ -76,9 +78,9 @@ COERCIONS: dict[str, Callable[[object], object]] = {
 def resolve(arguments: Mapping[str, object]) -> dict[str, object]:
     """The value of every setting. An argument that is None counts as not given."""
     values = dict(DEFAULTS)
-    from_file = read_home_file()
+    from_file, variable = read_home_file(), CirronFace().variable
     for field, coerce in COERCIONS.items():
-        for raw in (from_file.get(field), os.environ.get(f"CIRRON_{field.upper()}")):
+        for raw in (from_file.get(field), os.environ.get(variable(field))):
             value = coerce(raw)
             if value is not None:
                 values[field] = value

@@ -12,7 +12,7 @@ _said = False
 
 
 def find() -> str | None:
-    """The one that the Cirron SDK would read: in the working directory, or the nearest above it."""
+    """The file that the Cirron SDK would read: in the working directory, or the next above."""
     try:
         folder = getcwd()  # noqa: PTH109
     except OSError:
@@ -26,7 +26,7 @@ def find() -> str | None:
 
 
 def say_unread() -> None:
-    """Once per process."""
+    """Warns about such a file, once per process."""
     global _said
     if _said or (found := find()) is None:
         return

@@ -29,10 +29,10 @@ void encode_int(base::JsonWriter& out, PyObject* value) {
   const long long small = PyLong_AsLongLongAndOverflow(value, &overflow);
   if (overflow == 0 && !(small == -1 && PyErr_Occurred())) return out.number(std::int64_t{small});
   PyErr_Clear();
-  // int.__repr__ itself: a subclass (an enum) may print as anything.
+  // int.__repr__, because the repr of a subclass (an enum) may be anything.
   const Ref digits(PyLong_Type.tp_repr(value));
   if (!digits) {
-    PyErr_Clear();  // beyond the interpreter's limit on digits
+    PyErr_Clear();  // more than the interpreter's limit on digits
     return out.string("<int with too many digits>");
   }
   with_utf8(digits.get(), [&](std::string_view utf8) { out.raw(utf8); });
@@ -56,12 +56,12 @@ void encode_sequence(base::JsonWriter& out, PyObject* value, int depth) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     if (i != 0) out.raw(',');
     encode_value(out, PySequence_Fast_GET_ITEM(items.get(), i), depth + 1);
-    if (out.size() > 2 * kMaxMembers) break;  // will be replaced by a note anyway
+    if (out.size() > 2 * kMaxMembers) break;  // too long: it will be replaced by a note
   }
   out.raw(']');
 }
 
-// A copy, because a repr in the middle may change the dict.
+// Encodes a copy, because a repr of an item may change the dict.
 void encode_dict(base::JsonWriter& out, PyObject* value, int depth) {
   const Ref copy(PyDict_Copy(value));
   if (!copy) {

@@ -1,4 +1,4 @@
-// Attributes: any Python values to JSON, without ever failing the caller. What JSON has no form for
+// Attributes: encodes any Python value as JSON, and never fails. A value that JSON has no form for
 // is written as its repr.
 #pragma once
 
@@ -10,11 +10,11 @@ namespace sonde::native {
 // Appends one value. Leaves no exception set.
 void encode_value(base::JsonWriter& out, PyObject* value, int depth = 0) noexcept;
 
-// Appends `"key":value` members, separated by commas, for a dict. Everything together stays below
-// the limit of one record: a value that would break it is replaced by a note that says so.
+// Appends the members of a dict as `"key":value`, separated by commas. All together stay below the
+// limit of one record: a value that does not fit is replaced by a note that says so.
 void encode_members(base::JsonWriter& out, PyObject* dict) noexcept;
 
-// A numpy or torch scalar, or anything else with an item() that gives a plain value: that value.
+// The plain value of a NumPy or torch scalar, or of anything else whose item() returns one.
 // Otherwise an empty reference. Leaves no exception set.
 Ref plain_scalar(PyObject* value) noexcept;
 

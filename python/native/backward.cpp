@@ -2,11 +2,11 @@
 #include <cstddef>
 #include <string>
 
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
+#include "python/native/known_models.h"
 #include "python/native/module.h"
 #include "python/native/modules.h"
-#include "python/native/seen.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -34,7 +34,8 @@ SONDE_COLD void end_with_error(const record::ScopeHandle& scope) {
 SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::size_t flagged,
                                   PyObject* keys) {
   PyObject* original = reinterpret_cast<TimedFunction*>(self)->original;
-  // Another tool may have kept one of ours from an earlier session: the outermost counts.
+  // Another tool may call a wrapper of an earlier session, which calls this one: only the outermost
+  // call is a backward.
   if (!hooks_in_place() || t_in_backward) return PyObject_Vectorcall(original, args, flagged, keys);
   record::ScopeHandle scope;
   with_training([&](Training& training, Here here) { scope = training.begin_backward(here); });
@@ -47,7 +48,7 @@ SONDE_HOT PyObject* call_backward(PyObject* self, PyObject* const* args, std::si
     with_training(
         [&](Training& training, Here here) { training.end_backward(here, scope, false); });
   }
-  note_backward();
+  KnownModels::note_backward();
   return result;
 }
 
@@ -66,7 +67,7 @@ int timed_traverse(PyObject* object, visitproc visit, void* arg) {
   return 0;
 }
 
-// Pickled like the function it stands for: by name.
+// Pickled by name, like the function it stands for.
 PyObject* timed_reduce(PyObject* self, PyObject*) {
   return PyObject_GetAttrString(self, "__qualname__");
 }

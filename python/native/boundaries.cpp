@@ -9,7 +9,6 @@
 #include "engine/record/peek.h"
 #include "engine/record/stack.h"
 #include "python/native/callbacks.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -27,7 +26,7 @@ std::int64_t current_step() {
   return stack != nullptr ? Training::of({*thread, *stack}).step_index() : -1;
 }
 
-// By id() of the optimizer.
+// A dict from id() of the optimizer to its count.
 Ref steps_by_optimizer(const EpochEnd& epoch) {
   Ref steps(PyDict_New());
   for (const auto& [optimizer, count] : epoch.steps) {
@@ -41,7 +40,7 @@ Ref steps_by_optimizer(const EpochEnd& epoch) {
 
 }  // namespace
 
-void Boundaries::watch(PyObject* on_epoch, PyObject* on_gradients) noexcept {
+void Boundaries::listen(PyObject* on_epoch, PyObject* on_gradients) noexcept {
   const bool wanted = on_epoch != nullptr;
   const Ref old_epoch(std::exchange(on_epoch_, Py_XNewRef(on_epoch)));
   const Ref old_gradients(std::exchange(on_gradients_, Py_XNewRef(on_gradients)));
@@ -76,7 +75,7 @@ void Boundaries::tell(const EpochEnd& epoch) noexcept {
   }
 }
 
-// Called by engine/hook in the middle of things.
+// Called by engine/hook while its state is half changed, so it only takes note.
 void Boundaries::note_end(const hook::EndedEpoch& epoch) noexcept {
   instance().due_.push_back(
       {epoch.sequence, epoch.index, stack_token(epoch.stack), epoch.steps.counts()});
@@ -162,7 +161,7 @@ void Boundaries::take_gradients(PyObject* optimizer) noexcept {
     last = training.steps().is_likely_last(optimizer);
     epoch = innermost_epoch(here.stack);
   });
-  if (epoch.sequence == 0) return;  // they would be some other epoch's
+  if (epoch.sequence == 0) return;  // they belong to no epoch
   const Ref index(number_or_none(epoch.index));
   if (!index) return PyErr_Clear();
   const std::uint64_t begin = base::monotonic_ns();
@@ -196,7 +195,7 @@ void Boundaries::end_all_before_death() noexcept {
   try {
     constexpr int kForMainMs = 300, kForAnyMs = 2000;
     if (Py_AddPendingCall(tell_last, nullptr) == 0 && await_last(kForMainMs)) return;
-    // The main thread sits in a long call. A thread of its own may wait for the GIL in vain.
+    // The main thread is in a long call. Another thread waits for the GIL, and may never get it.
     std::thread([] {
       const PyGILState_STATE state = PyGILState_Ensure();
       tell_last(nullptr);
@@ -204,7 +203,7 @@ void Boundaries::end_all_before_death() noexcept {
     }).detach();
     await_last(kForAnyMs);
   } catch (...) {
-    // No thread to be had: the spans are written all the same.
+    // No thread could be started. The spans are written without the last snapshot.
   }
 }
 

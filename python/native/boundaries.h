@@ -1,5 +1,5 @@
-// Where epochs end and where their gradients are final, told to the code that takes snapshots
-// there.
+// Where epochs end and where their gradients are final. The code in Python that takes snapshots is
+// told so.
 #pragma once
 
 #include <array>
@@ -12,12 +12,13 @@
 #include "engine/hook/training.h"
 #include "engine/record/lane.h"
 #include "engine/record/stack.h"
+#include "python/native/known_models.h"
 #include "python/native/python.h"
-#include "python/native/seen.h"
+#include "python/native/stack.h"
 
 namespace sonde::native {
 
-// The end of an epoch, as it is told to Python.
+// The end of an epoch, as Python is told of it.
 struct EpochEnd {
   std::uint64_t sequence = 0;  // of its scope; 0: there is none
   std::int64_t index = record::kNoIndex;
@@ -34,11 +35,12 @@ class Boundaries {
 
   // Are snapshots taken?
   static bool snapshots_wanted() noexcept { return flags_.snapshots_wanted; }
-  // Another number whenever that has changed.
+  // Another number whenever snapshots begin or end.
   static std::uint32_t snapshot_round() noexcept { return flags_.snapshot_round; }
-  // What an epoch's scope is called, while its end is to be told; else the name of nothing.
+  // The name of an epoch's scope while snapshots are taken; otherwise a number that is no name.
   static std::uint32_t epoch_name() noexcept { return flags_.epoch_name; }
-  // Tells what engine/hook has taken note of. To be called where nothing of ours is half done.
+  // Tells Python about the ends that engine/hook has noted. That runs Python code, so it may be
+  // called only where no change of the training state is half done.
   static void tell_epoch_ends() noexcept {
     if (flags_.epoch_ends_due) [[unlikely]]
       instance().tell_due();
@@ -46,33 +48,34 @@ class Boundaries {
 
   // -- the callbacks --
 
-  // See snapshots.watch in python/sonde/_core/snapshots.pyi. Both nullptr: none is called.
-  void watch(PyObject* on_epoch, PyObject* on_gradients) noexcept;
+  // See snapshots.set_listeners in python/sonde/_core/snapshots.pyi. Both nullptr: none is called.
+  void listen(PyObject* on_epoch, PyObject* on_gradients) noexcept;
 
   // -- what is told --
 
-  // A scope called epoch was closed, from Python. Told at once. Index: kNoIndex if it has none.
+  // A scope called epoch was closed by Python code; tells so at once. `index` may be kNoIndex.
   void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
-    if (sequence != 0 && (!none_told_ || models_known())) tell_closed(sequence, index);
+    if (sequence != 0 && (!none_told_ || KnownModels::instance().any()))
+      tell_closed(sequence, index);
   }
-  // The innermost open epoch of this stack ends, although its scope stays open.
+  // The innermost open epoch of this stack is over, although its scope stays open.
   void end_innermost() noexcept;
-  // Every epoch that is open, on whatever thread.
+  // Tells the end of every open epoch, on all threads.
   void end_all() noexcept;
-  // The process is about to be ended by a signal: the same. Without the GIL; waits for it, but not
-  // for long.
+  // The same, when a signal is about to end the process. Called without the GIL; waits for it for a
+  // limited time.
   void end_all_before_death() noexcept;
 
-  // What this optimizer is about to use, or has used, are gradients to be measured.
+  // The gradients that this optimizer is about to use, or has just used, are to be measured.
   void take_gradients(PyObject* optimizer) noexcept;
-  // A device measures while the host goes on: about how long it will take.
+  // A device measures while the host goes on; `ns` is about how long that takes.
   void note_device_time(std::uint64_t ns) noexcept { device_ns_ += ns; }
 
   // -- what is asked --
 
-  // On this stack; its sequence is 0 where none is open.
+  // The innermost open epoch of this stack; its sequence is 0 where none is open.
   static EpochEnd innermost_epoch(const record::Lane& stack);
-  // For a thread or a task. Unlike the number of a thread it is never given to another.
+  // A number for a thread or a task. Unlike the number of a lane it is never used again.
   static std::uint64_t stack_token(const record::Lane& stack) noexcept {
     return record::tenancy_of(stack) << 24 | (record::number_of(stack) & 0xFFFFFF);
   }
@@ -87,7 +90,7 @@ class Boundaries {
     std::uint32_t epoch_name = kNoName;
   };
   static constinit Flags flags_;
-  static Boundaries* const one_;  // never destroyed: the drain thread may ask it at the end
+  static Boundaries* const one_;  // never destroyed: the drain thread may use it at exit
 
   static EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot);
   static void note_end(const hook::EndedEpoch& epoch) noexcept;
@@ -101,16 +104,32 @@ class Boundaries {
   PyObject* on_epoch_ = nullptr;
   PyObject* on_gradients_ = nullptr;
   std::vector<EpochEnd> due_;
-  // The epochs that were told last: one that a trainer has announced is not told again at its end.
+  // The epochs that were told last, so that an epoch that a trainer has announced is not told again
+  // when its scope closes.
   std::array<std::uint64_t, 16> told_{};
   std::size_t told_at_ = 0;
-  // Without any model there is nothing to take; that is told once, and then not asked any more.
+  // Without a model there is nothing to capture. Python is told of one such epoch, and of no
+  // others.
   bool none_told_ = false;
-  // For how long the device is likely to measure the gradients that are being taken.
+  // How long the device is likely to need for the gradients that are being taken.
   std::uint64_t device_ns_ = 0;
-  // The last words before death: said once, by the main thread between two of its instructions, or
-  // else by whichever thread gets the GIL.
+  // For end_all_before_death: runs once, on the main thread between two of its instructions, or
+  // else on a thread that gets the GIL.
   std::atomic<bool> last_begun_{false}, last_done_{false};
 };
+
+// From a call of the interpreter to the training loop it belongs to: calls `work(training, here)`
+// if this thread records.
+template <typename Work>
+void with_training(Work work) noexcept {
+  record::ThreadState* thread = record::this_thread();
+  if (thread == nullptr) return;
+  record::Lane* stack = current_stack(*thread);
+  if (stack == nullptr) return record::count_laneless(false);
+  const hook::Here here{*thread, *stack};
+  work(hook::Training::of(here), here);
+  stack_changed(*thread, *stack);
+  Boundaries::tell_epoch_ends();
+}
 
 }  // namespace sonde::native

@@ -1,7 +1,6 @@
-// What python/sonde/snapshots asks and says of epochs.
+// The functions about epochs that python/sonde/snapshots calls.
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -10,15 +9,14 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-// watch(on_epoch, on_gradients, on_trained, on_gone)
-PyObject* watch(PyObject*, PyObject* const* args, Py_ssize_t count) {
+PyObject* set_listeners(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4) {
-    PyErr_SetString(PyExc_TypeError, "watch(on_epoch, on_gradients, on_trained, on_gone)");
+    PyErr_SetString(PyExc_TypeError, "set_listeners(on_epoch, on_gradients, on_trained, on_gone)");
     return nullptr;
   }
   const bool wanted = args[0] != Py_None;
-  Boundaries::instance().watch(wanted ? args[0] : nullptr, wanted ? args[1] : nullptr);
-  watch_seen(wanted ? args[2] : nullptr, wanted ? args[3] : nullptr);
+  Boundaries::instance().listen(wanted ? args[0] : nullptr, wanted ? args[1] : nullptr);
+  KnownModels::instance().listen(wanted ? args[2] : nullptr, wanted ? args[3] : nullptr);
   Py_RETURN_NONE;
 }
 
@@ -49,19 +47,19 @@ PyObject* this_stack(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_functions[] = {
-    {"watch", as_method(watch), METH_FASTCALL,
-     "watch(on_epoch, on_gradients, on_trained, on_gone)\n--\n\n"
+    {"set_listeners", as_method(set_listeners), METH_FASTCALL,
+     "set_listeners(on_epoch, on_gradients, on_trained, on_gone)\n--\n\n"
      "The callbacks that snapshots need; None for all ends it. See the types."},
     {"end_open_epochs", end_open_epochs, METH_NOARGS,
      "end_open_epochs()\n--\n\nTells the end of every epoch that is still open, on any thread."},
     {"measure_again", measure_again, METH_NOARGS,
-     "measure_again()\n--\n\nThe gradients measured in this epoch are worth nothing: those of the "
-     "next step of every optimizer are measured."},
+     "measure_again()\n--\n\nThe gradients measured in this epoch were dropped: those of the next "
+     "step of every optimizer are measured."},
     {"open_epoch", open_epoch, METH_NOARGS,
      "open_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
     {"this_stack", this_stack, METH_NOARGS,
-     "this_stack()\n--\n\nA number for the thread or task that runs, never given to another; 0: "
-     "it is not recorded."},
+     "this_stack()\n--\n\nA number for the running thread or task, never used again; 0: it is not "
+     "recorded."},
     {nullptr, nullptr, 0, nullptr},
 };
 

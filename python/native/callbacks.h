@@ -1,11 +1,11 @@
-// Calling Python from the middle of the program's own code, which must not notice.
+// Calling Python code of ours from within calls of the program, which must not notice.
 #pragma once
 
 #include "python/native/python.h"
 
 namespace sonde::native {
 
-// From then on no callback may run.
+// Once this is true no callback may run.
 inline bool interpreter_is_ending() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -14,14 +14,14 @@ inline bool interpreter_is_ending() noexcept {
 #endif
 }
 
-// Ctrl-C and what signal handlers of the program raise hit whatever Python code runs just then. If
-// that is ours the program hears of it all the same, as soon as it runs again.
+// Ctrl-C, or an exception of a signal handler, may have been raised while a callback of ours ran.
+// It is raised again in the program, as soon as that runs.
 void pass_on() noexcept;
 
-// The callbacks see to what goes wrong in them.
+// The callbacks handle their own errors.
 template <typename... Args>
 void call(PyObject* callback, const char* format, Args... args) {
-  const Ref held(Py_NewRef(callback));  // it may take itself away
+  const Ref held(Py_NewRef(callback));  // it may remove itself
   const Ref done(PyObject_CallFunction(held.get(), format, args...));
   if (!done) pass_on();
 }

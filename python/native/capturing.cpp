@@ -22,7 +22,7 @@ namespace sonde::native {
 namespace {
 
 constexpr int kCuda = 2;  // of DLPack
-// What a GPU measures in a nanosecond, at the least: two passes over memory.
+// Bytes that a GPU measures in a nanosecond, at least. It passes over the memory twice.
 constexpr std::uint64_t kCudaBytesPerNs = 200;
 
 // A tensor of a class other than Tensor and Parameter.
@@ -37,7 +37,7 @@ snapshot::SafeTensor safe_tensor(std::string name, const TensorReader& reader) {
   snapshot::SafeTensor safe{
       std::move(name), snapshot::safe_type(tensor.element), {shape.begin(), shape.end()}};
   if (tensor.rank == shape.size()) return safe;
-  // A complex one.
+  // A complex tensor.
   if (tensor.element == snapshot::Element::kFloat32) {
     safe.type = snapshot::kComplexFloat32;
   } else {
@@ -149,7 +149,8 @@ void Capturing::measure(unsigned threads) {
   for (std::size_t k = 0; k < which.size(); ++k) statistics_[which[k]] = found[k];
 }
 
-// By our own pass on the GPU, which will fill in the statistics. Returns those that it leaves out.
+// Measures with our own kernels on the GPU, which fill in the statistics later. Returns the tensors
+// that were left out.
 std::vector<std::size_t> Capturing::measure_on_cuda(const std::vector<std::size_t>& here) {
   const TensorReader& first = reads_[here.front()].reader;
   if (first.device_type() != kCuda) return here;
@@ -195,16 +196,16 @@ void Capturing::measure_elsewhere(nb::handle fallback) {
   }
 }
 
-// What is on a GPU of ours stays there for now; what is elsewhere comes to memory. Null: it cannot
-// be read.
+// A tensor on a GPU that we can use stays there for now; from other devices it is copied to the
+// host. Empty: it cannot be read.
 std::optional<snapshot::Placed> Capturing::place(Read& read) {
   snapshot::Placed placed;
   if (read.reader.readable() == Readable::kElsewhere) {
     const bool cuda = read.reader.device_type() == kCuda &&
                       current_cuda_stream(read.reader.device_index(), &placed.stream);
-    // In the order in which the file has it.
+    // In the order of the file.
     Ref plain(PyObject_CallMethod(read.value.get(), cuda ? "contiguous" : "cpu", nullptr));
-    if (!plain) return PyErr_Clear(), std::nullopt;  // no memory: the statistics are not concerned
+    if (!plain) return PyErr_Clear(), std::nullopt;  // no memory; the statistics need none
     read.value = std::move(plain);
     read.reader.read(read.value.get());
     if (cuda) placed.device = read.reader.device_index();

@@ -19,7 +19,7 @@
 
 namespace sonde::native {
 
-// A capture that has still to be told which epoch it belongs to.
+// A capture that does not belong to an epoch yet.
 struct Captured {
   snapshot::Capture capture;
   std::unique_ptr<snapshot::BlobSource> blob;
@@ -28,12 +28,12 @@ struct Captured {
 
 struct Read {
   TensorReader reader;
-  Ref value;          // what is read; the tensor itself, or what was made of it
-  bool whole = true;  // what is read is all of the tensor, as it is
+  Ref value;          // what is read: the tensor, or something made from it
+  bool whole = true;  // `value` is all of the tensor, unchanged
 };
 
-// A model's tensors, from the objects that hold them to a capture: listed and read with the GIL,
-// measured without it. To be called in the order of the methods.
+// Makes a capture of a model's tensors. They are listed and read with the GIL, and measured without
+// it. The methods are to be called in this order.
 class Capturing {
  public:
   Capturing(std::vector<Parameter> parameters, bool gradients)
@@ -52,7 +52,7 @@ class Capturing {
   void measure(unsigned threads);
   // `fallback` measures what lies on other devices.
   void measure_elsewhere(nanobind::handle fallback);
-  // A copy of what can be had of the tensors, for a file.
+  // Copies the tensors that can be read, for a file.
   void copy();
   Captured finish();
 

@@ -26,7 +26,7 @@ bool begin_cuda(int device, std::span<const snapshot::Tensor> tensors,
   if (!current_cuda_stream(device, &stream)) return false;
   const nb::gil_scoped_release release;  // the kernels may still be compiling
   if (!snapshot::cuda_stream_usable(device, stream)) return false;
-  // One for all devices of the capture.
+  // One object for all devices of the capture.
   auto* pending = dynamic_cast<snapshot::CudaStatistics*>(capture.pending.get());
   std::unique_ptr<snapshot::CudaStatistics> fresh;
   if (pending == nullptr) {
@@ -52,6 +52,8 @@ void add_cuda(nb::module_& device) {
       nb::arg("nvrtc").none(),
       "Compile the kernels once the program uses a GPU, with NVRTC from one of these paths, the "
       "likeliest first. None: do not.");
+  // For tests and benches. sonde._testing cannot have it: that extension has its own copy of the
+  // kernels, and the question is about those that are in use here.
   device.def(
       "await_kernels",
       [](int number) {
@@ -60,7 +62,8 @@ void add_cuda(nb::module_& device) {
                    ? std::string()
                    : snapshot::cuda_problem(number);
       },
-      nb::arg("device"), "Compile the kernels for this GPU and wait for it; what is wrong, or ''.");
+      nb::arg("device"),
+      "Compile the kernels for this GPU and wait for them; returns what is wrong, or ''.");
 }
 
 }  // namespace sonde::native

@@ -1,4 +1,4 @@
-// Tensors on NVIDIA GPUs, as far as that needs Python: which stream the program works on.
+// Tensors on NVIDIA GPUs. Python tells which stream the program works on.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace sonde::native {
 
-// Begins to measure tensors of one device, in the order of the stream that torch works on;
-// tensors[i] is the capture's record number records[i]. False: nothing has happened, and something
-// else has to measure them. With the GIL.
+// Begins to measure tensors of one device, on the stream that torch works on; tensors[i] is the
+// capture's record number records[i]. False: nothing was begun, and the caller has to measure them
+// in another way. With the GIL.
 bool begin_cuda(int device, std::span<const snapshot::Tensor> tensors,
                 std::vector<std::size_t> records, snapshot::Capture& capture);
 

@@ -1,4 +1,4 @@
-// What a framework without events says of its device: work handed over, work done.
+// For frameworks whose devices have no events: their hooks say when work was handed over and done.
 #include "engine/probe/device_queue.h"
 
 #include "engine/base/clock.h"
@@ -38,6 +38,7 @@ PyObject* end_work(PyObject*, PyObject* piece) {
 
 PyObject* abandon_work(PyObject*, PyObject* piece) { return tell(piece, probe::queue_abandon); }
 
+// For benches. sonde._testing cannot have it: that extension has its own, empty pool.
 PyObject* cuda_events_made(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLong(probe::gpu_events_made());
 }
@@ -46,15 +47,18 @@ PyMethodDef g_functions[] = {
     {"watch_queue", watch_queue, METH_NOARGS,
      "watch_queue()\n--\n\nFrom here on the work of a device is followed: scopes with gpu=True get "
      "their device time from that."},
-    {"unwatch_queue", unwatch_queue, METH_NOARGS, "unwatch_queue()\n--\n\nNo longer."},
+    {"unwatch_queue", unwatch_queue, METH_NOARGS,
+     "unwatch_queue()\n--\n\nEnds what watch_queue() began."},
     {"begin_work", begin_work, METH_NOARGS,
-     "begin_work()\n--\n\nA piece of work was handed to the device; its number."},
+     "begin_work()\n--\n\nA piece of work was handed to the device; returns its number."},
     {"end_work", end_work, METH_O,
-     "end_work(piece)\n--\n\nThe device has just finished it. On any thread."},
+     "end_work(piece)\n--\n\nThe device has just finished this piece. May be called on any "
+     "thread."},
     {"cuda_events_made", cuda_events_made, METH_NOARGS,
      "cuda_events_made()\n--\n\nHow many CUDA events the pool has had to create."},
     {"abandon_work", abandon_work, METH_O,
-     "abandon_work(piece)\n--\n\nIt will never be known when it, or one before it, was finished."},
+     "abandon_work(piece)\n--\n\nIt will never be known when this piece, or one before it, was "
+     "finished."},
     {nullptr, nullptr, 0, nullptr},
 };
 

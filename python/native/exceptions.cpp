@@ -12,13 +12,13 @@ namespace sonde::native {
 
 namespace {
 
-// Together with what else a session says of itself, less than an interned name may have.
+// With the other attributes of a session, these stay below the limit of an interned name.
 constexpr std::size_t kMaxTypeBytes = 120;
 constexpr std::size_t kMaxMessageBytes = 400;
 constexpr std::size_t kMaxEncodedMessage = 520;  // control characters take six bytes each
 
 // As a traceback prints it: with its module, unless that is builtins or the program itself.
-std::string class_name(PyTypeObject* type) {
+std::string traceback_name(PyTypeObject* type) {
   std::string name = type->tp_name;
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return name;
   const auto* heap = reinterpret_cast<PyHeapTypeObject*>(type);
@@ -39,8 +39,8 @@ bool is_plain(PyObject* value) {
          PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBytes_CheckExact(value);
 }
 
-// What a worker of torch's loader raises comes as a text with its traceback: the first line says
-// which worker it was, and what happened stands behind the last frame.
+// An exception of a worker of torch's loader is a text with a traceback: its first line says which
+// worker it was, and the error follows the last frame.
 std::string without_traceback(std::string_view text) {
   const std::size_t traceback = text.find("\nOriginal Traceback (most recent call last)");
   const std::size_t frame = text.rfind("\n  File \"");
@@ -63,8 +63,7 @@ void append_text(std::string& out, PyObject* text) {
   if (text == nullptr || !with_utf8(text, add)) PyErr_Clear();
 }
 
-// What an exception was raised with, as far as it can be shown without asking code of the
-// program's.
+// The arguments of an exception, as far as they can be shown without running code of the program.
 std::string text_of(PyObject* value) {
   std::string out;
   if (PyUnicode_Check(value)) {
@@ -72,7 +71,7 @@ std::string text_of(PyObject* value) {
   } else if (is_plain(value)) {
     append_text(out, Ref(PyObject_Repr(value)).get());
   } else {
-    out = "<" + class_name(Py_TYPE(value)) + ">";
+    out = "<" + traceback_name(Py_TYPE(value)) + ">";
   }
   return out;
 }
@@ -96,7 +95,7 @@ bool all_plain(PyObject* args) {
   return true;
 }
 
-// Is its str() the interpreter's own, of nothing but plain values?
+// Does str() of it run only code of the interpreter, on plain values?
 bool str_is_harmless(PyObject* exception) {
   const auto own_str = [](PyObject* type) { return reinterpret_cast<PyTypeObject*>(type)->tp_str; };
   const reprfunc str = Py_TYPE(exception)->tp_str;
@@ -136,7 +135,7 @@ std::string full_message(PyObject* exception) {
 ExceptionText describe(PyObject* type, std::string_view message) {
   ExceptionText out;
   base::JsonWriter text;
-  text.string(base::cut_utf8(class_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
+  text.string(base::cut_utf8(traceback_name(reinterpret_cast<PyTypeObject*>(type)), kMaxTypeBytes));
   out.type = text.str();
   text.clear();
   for (std::size_t room = kMaxMessageBytes; text.empty() || text.size() > kMaxEncodedMessage;
@@ -148,8 +147,8 @@ ExceptionText describe(PyObject* type, std::string_view message) {
   return out;
 }
 
-// note_exception(exception, since=0): the spans that are open here have it, or those of them
-// that were opened since.
+// note_exception(exception, since=0): adds it to the spans that are open on this stack, or to those
+// of them that were opened since.
 PyObject* note_exception(PyObject*, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"exception", "since", nullptr};
   PyObject* exception = nullptr;
@@ -200,7 +199,7 @@ std::string exception_members() noexcept {
     if (PyExceptionClass_Check(type) && !closes_a_generator(type))
       members = describe(type, plain_message(value)).members();
   } catch (...) {
-    // No memory for a few words: the span goes without.
+    // No memory for the text: the span is written without it.
   }
   PyErr_Restore(type, value, traceback);
   return members;

@@ -1,4 +1,4 @@
-// An exception of the program's, as attributes of the spans it passes through:
+// An exception of the program, as attributes of the spans it passes through:
 // "exception" is its class, "exception_message" its text. Both are short and valid UTF-8.
 #pragma once
 
@@ -11,20 +11,20 @@ namespace sonde::native {
 
 // JSON members for the exception that is raised right now (PyErr_Occurred), which stays as it is;
 // "" if there is none, and for GeneratorExit, which is how a generator is closed. Runs no code of
-// the program's, so it may be called anywhere with the GIL: the message is made of what the
-// exception was raised with. For a span: ScopeEnd{.replace_attrs = true, .attrs = members}.
+// the program, so it may be called anywhere with the GIL: the message is made from the arguments of
+// the exception. For a span: ScopeEnd{.replace_attrs = true, .attrs = members}.
 std::string exception_members() noexcept;
 
-// Of an exception object, with the text that str() gives. That may be code of the program's: only
-// where it may run, before anything of ours is half done. Each is a JSON
-// string; no text at all where it is no exception that counts.
+// The same for an exception object, with the text that str() gives. That may run code of the
+// program, so it may be called only where no change of the training state is half done. Both are
+// JSON strings, and empty for an exception that does not count.
 struct ExceptionText {
   std::string type, message;
   std::string members() const;
 };
 ExceptionText exception_text(PyObject* exception) noexcept;
 
-// Have these attributes an exception already, by the program's own hand or from an earlier place?
+// Do these attributes name an exception already, set by the program or by an earlier call?
 bool names_exception(std::string_view members) noexcept;
 
 }  // namespace sonde::native

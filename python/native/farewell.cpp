@@ -10,23 +10,26 @@ namespace sonde::native {
 
 namespace {
 
-// Lives in the __dict__ of an optimizer, where the garbage collector sees it: what it holds is the
-// optimizer's own list, so it keeps nothing alive that the optimizer does not. torch leaves it out
-// of state_dict(), of pickles and of copies.
+// Lives in the __dict__ of an optimizer, where the garbage collector sees it. It holds a list that
+// the optimizer holds too, so it keeps nothing alive that the optimizer does not. torch leaves it
+// out of state_dict(), of pickles and of copies.
 struct Farewell {
   PyObject_HEAD PyObject* groups;  // param_groups
   void* optimizer;                 // compared only
 };
 
-PyObject* g_on_gone = nullptr;
-PyObject* g_name = nullptr;  // of the attribute, interned
+struct Farewells {
+  PyObject* on_gone = nullptr;
+  PyObject* name = nullptr;  // of the attribute, interned
+};
+Farewells g_farewells;
 
-// Before anything is cleared, also where the optimizer is part of a cycle.
+// Runs before anything is cleared, also where the optimizer is part of a reference cycle.
 void farewell_finalize(PyObject* object) {
   const auto* self = reinterpret_cast<Farewell*>(object);
-  if (g_on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
+  if (g_farewells.on_gone == nullptr || self->groups == nullptr || interpreter_is_ending()) return;
   const KeepError keep;
-  call(g_on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
+  call(g_farewells.on_gone, "NO", PyLong_FromVoidPtr(self->optimizer), self->groups);
 }
 
 int farewell_traverse(PyObject* object, visitproc visit, void* arg) {
@@ -46,7 +49,8 @@ void farewell_dealloc(PyObject* object) {
   PyObject_GC_Del(object);
 }
 
-// Where a class of optimizers pickles everything it has: None, readable without us.
+// Where a class of optimizers pickles everything it has, this becomes None, which can be read
+// without the profiler.
 PyObject* farewell_reduce(PyObject*, PyObject*) {
   return Py_BuildValue("O()", reinterpret_cast<PyObject*>(Py_TYPE(Py_None)));
 }
@@ -70,10 +74,10 @@ PyTypeObject g_type = [] {
   return type;
 }();
 
-// What is there in the optimizer's own dict, borrowed; else nullptr. A copy of another optimizer
-// may have that one's.
+// The farewell in this dict, borrowed; nullptr if there is none, or if it belongs to another
+// optimizer that this one is a copy of.
 Farewell* find(PyObject* dict, PyObject* optimizer) {
-  PyObject* found = PyDict_GetItemWithError(dict, g_name);
+  PyObject* found = PyDict_GetItemWithError(dict, g_farewells.name);
   if (found == nullptr || Py_TYPE(found) != &g_type) return PyErr_Clear(), nullptr;
   auto* farewell = reinterpret_cast<Farewell*>(found);
   return farewell->optimizer == optimizer ? farewell : nullptr;
@@ -85,13 +89,14 @@ Ref dict_of(PyObject* optimizer) {
   return dict && PyDict_Check(dict.get()) ? std::move(dict) : Ref();
 }
 
-// expect_farewell(optimizer): on_gone is told when it dies. From now on it is about the
-// param_groups that the optimizer has now.
+// expect_farewell(optimizer): on_gone is called when the optimizer dies, with the param_groups that
+// it has now.
 PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   const Ref dict = dict_of(optimizer);
   PyObject* groups =
       dict ? PyDict_GetItemWithError(dict.get(), torch_names().param_groups) : nullptr;
-  if (groups == nullptr || g_on_gone == nullptr) return PyErr_Clear(), Py_NewRef(Py_False);
+  if (groups == nullptr || g_farewells.on_gone == nullptr)
+    return PyErr_Clear(), Py_NewRef(Py_False);
   if (Farewell* known = find(dict.get(), optimizer)) {
     Py_XDECREF(std::exchange(known->groups, Py_NewRef(groups)));
     Py_RETURN_TRUE;
@@ -102,21 +107,21 @@ PyObject* expect_farewell(PyObject*, PyObject* optimizer) {
   self->optimizer = optimizer;
   PyObject_GC_Track(self);
   const Ref held(reinterpret_cast<PyObject*>(self));
-  if (PyDict_SetItem(dict.get(), g_name, held.get()) != 0) return nullptr;
+  if (PyDict_SetItem(dict.get(), g_farewells.name, held.get()) != 0) return nullptr;
   Py_RETURN_TRUE;
 }
 
 PyMethodDef g_functions[] = {
     {"expect_farewell", expect_farewell, METH_O,
-     "expect_farewell(optimizer)\n--\n\non_gone is told when this optimizer dies. False: it "
-     "cannot be."},
+     "expect_farewell(optimizer)\n--\n\nCalls on_gone when this optimizer dies. False: that is not "
+     "possible."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
 void watch_farewells(PyObject* on_gone) noexcept {
-  const Ref old(std::exchange(g_on_gone, Py_XNewRef(on_gone)));
+  const Ref old(std::exchange(g_farewells.on_gone, Py_XNewRef(on_gone)));
 }
 
 void drop_farewell(PyObject* optimizer) noexcept {
@@ -124,13 +129,13 @@ void drop_farewell(PyObject* optimizer) noexcept {
   if (!dict) return;
   Farewell* farewell = find(dict.get(), optimizer);
   if (farewell == nullptr) return;
-  Py_CLEAR(farewell->groups);  // it has nothing more to say
-  if (PyDict_DelItem(dict.get(), g_name) != 0) PyErr_Clear();
+  Py_CLEAR(farewell->groups);  // so that it calls nothing when it is freed
+  if (PyDict_DelItem(dict.get(), g_farewells.name) != 0) PyErr_Clear();
 }
 
 bool add_farewell(PyObject* snapshots) {
-  g_name = PyUnicode_InternFromString("_sonde_farewell");
-  return g_name != nullptr && PyType_Ready(&g_type) == 0 &&
+  g_farewells.name = PyUnicode_InternFromString("_sonde_farewell");
+  return g_farewells.name != nullptr && PyType_Ready(&g_type) == 0 &&
          PyModule_AddFunctions(snapshots, g_functions) == 0;
 }
 

@@ -11,13 +11,13 @@ namespace sonde::native {
 
 namespace {
 
-// The allocator's peak so far goes with the step. Asking costs torch tens of microseconds, so it is
-// done as often as takes a thousandth of the time; other steps have none.
+// Attaches the allocator's peak to a step. Asking torch takes tens of microseconds, so it is asked
+// only as often as takes a thousandth of the time; other steps have no peak.
 void note_memory_peak(std::uint32_t event) noexcept {
   static std::uint64_t next_ns = 0;
   const std::uint64_t start = base::monotonic_ns();
   if (start < next_ns || !counts_cuda_memory()) return;
-  // Called in the middle of closing scopes: no finalizer may come in between.
+  // Called while scopes are being closed: no finalizer may run now.
   const bool collecting = PyGC_Disable() != 0;
   const std::int64_t bytes = cuda_memory_peak();
   if (bytes >= 0) probe::gpu_attach_peak(event, bytes);

@@ -1,4 +1,4 @@
-// When to look at the GPU: from the moment at which the program itself has begun to use it.
+// The GPU is looked at only from the moment at which the program itself begins to use it.
 #pragma once
 
 namespace sonde::native {

@@ -38,11 +38,11 @@ PyTypeObject g_watch_type = [] {
   return type;
 }();
 
-// To the first tensor with a graph in `part`. `budget`: so many parts are looked at.
+// Attaches to the first tensor with a graph in `part`. At most `budget` parts are looked at.
 bool attach(PyObject* part, PyObject* callback, int& budget) {
   if (--budget < 0) return false;
   if (PyDict_Check(part)) {
-    const Ref values(PyDict_Values(part));  // asking may run code of the program's, and change it
+    const Ref values(PyDict_Values(part));  // attach may change the dict
     if (!values) return PyErr_Clear(), false;
     return attach(values.get(), callback, budget);
   }

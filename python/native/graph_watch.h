@@ -1,4 +1,4 @@
-// Which forwards a backward goes through: autograd tells.
+// Finds out from autograd which forwards a backward goes through.
 #pragma once
 
 #include "engine/hook/training.h"
@@ -6,9 +6,9 @@
 
 namespace sonde::native {
 
-// Has autograd call Training::use_graph where a backward comes to what this forward has returned;
-// where it cannot, the forward counts as used. Never raises. No Python code runs: Dynamo, which may
-// be compiling the frame around, does not see it.
+// Has autograd call Training::use_graph when a backward reaches the result of this forward. Where
+// that is not possible, the forward counts as used. Never raises. No Python code runs, so Dynamo,
+// which may be compiling the calling frame, does not see it.
 SONDE_APART void watch_graph(hook::Training& training, std::uint64_t sequence,
                              PyObject* result) noexcept;
 

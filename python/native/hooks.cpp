@@ -39,7 +39,7 @@ PyMethodDef g_functions[] = {
     {"set_epoch_steps", set_epoch_steps, METH_O,
      "set_epoch_steps(number)\n--\n\nHow many steps make an epoch where there is no loader."},
     {"finish_all", finish_all, METH_NOARGS,
-     "finish_all()\n--\n\nWhat the hooks have opened ends here, on every thread."},
+     "finish_all()\n--\n\nEnds everything that the hooks have opened, on every thread."},
     {"steps_taken", steps_taken, METH_NOARGS,
      "steps_taken()\n--\n\nHow many steps the optimizers have taken in this session."},
     {"steps_skipped", steps_skipped, METH_NOARGS,

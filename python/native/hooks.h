@@ -1,4 +1,4 @@
-// What the rest of the extension has to know of the framework hooks.
+// What the rest of the extension needs of the framework hooks.
 #pragma once
 
 #include "engine/base/placement.h"
@@ -7,7 +7,7 @@
 
 namespace sonde::native {
 
-// While it lives, fetches from a loader open no step: the caller has one of its own.
+// While it lives, fetches from a loader open no step: the caller opens the step itself.
 class StepClaim {
  public:
   explicit StepClaim(bool wanted) noexcept;
@@ -19,13 +19,13 @@ class StepClaim {
   hook::Training* training_ = nullptr;
 };
 
-// The trace is about to be read: what is not certain of the tree stays as it is. `last`: the
-// session ends, and what can still be concluded is.
+// To be called before the trace is read: spans whose place is not certain stay where they are.
+// `last`: the session ends, and what can still be concluded about them is concluded.
 void settle_hooks(bool last = false) noexcept;
 
-// What speaks for an evaluation to come: gradients are off, or the last model is in evaluation
-// mode, which is asked for `fresh` passes alone. A trainer that says when it evaluates may fetch
-// before it has set the model to training again.
+// Signs that an evaluation begins: gradients are off, or the last model is in evaluation mode. The
+// model is asked only for `fresh` passes, and not where a trainer announces its epochs: it may
+// fetch before it has set the model back to training mode.
 SONDE_APART hook::Hint evaluation_hint(const record::Lane& stack, bool fresh) noexcept;
 
 }  // namespace sonde::native

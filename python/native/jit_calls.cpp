@@ -1,41 +1,72 @@
-// Calls of functions that jax.jit has made. Such an object stays what it is: only the vectorcall
-// that its type keeps in every object is exchanged, which is what a call from bytecode reaches.
+// Calls of functions that jax.jit has made. The function object stays the same: only the vectorcall
+// pointer in it is exchanged, through which a call from bytecode goes.
 //
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
 // training step. If arrays that it got, and that have a counterpart of the same shape in its
 // result, are replaced between its calls by something that it did not return, then it returns
-// gradients, and the program updates elsewhere: it is a backward. Python code of ours decides which
-// of them it is, at its first calls only.
+// gradients, and the program updates elsewhere: it is a backward. Python code of ours
+// (hooks/jax.py) decides which of the two it is, at the first calls only.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/probe/device_queue.h"
+#include "python/native/boundaries.h"
 #include "python/native/module.h"
 #include "python/native/newest_batch.h"
 #include "python/native/own_loops.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
 namespace {
 
-// kDifferentiates: nothing more is known yet.
+// kDifferentiates: it differentiates, and whether it is a step or a backward is not known yet.
 enum class Role : std::uint8_t { kUnknown, kDifferentiates, kStep, kBackward, kOther };
 
 struct Jitted {
-  PyObject* reference = nullptr;  // weak; tells when the function goes
+  PyObject* reference = nullptr;  // weak; its callback tells when the function dies
   Role role = Role::kUnknown;
   int asked = 0;
 };
 
 constexpr int kMostQuestions = 64;
 
-std::unordered_map<PyObject*, Jitted> g_jitted;
-vectorcallfunc g_original = nullptr;  // the same for all of them
-bool g_on = false;
-// role(function, args): "step", "backward" or None; note(function, args, result)
-PyObject *g_role = nullptr, *g_note = nullptr;
+// The functions whose calls are followed.
+class JitCalls {
+ public:
+  // role(function, args): "step", "backward" or None; note(function, args, result).
+  void begin(PyObject* role, PyObject* note);
+  void end(vectorcallfunc ours);
+  // False: the function is followed already, or of another kind.
+  bool follow(PyObject* function, vectorcallfunc ours);
+  void forget(PyObject* reference);
+
+  // The pointer may not be kept while Python code runs, which may end the session.
+  Jitted* find(PyObject* function) {
+    const auto found = on_ ? jitted_.find(function) : jitted_.end();
+    return found != jitted_.end() ? &found->second : nullptr;
+  }
+  Role role_of(PyObject* function) {
+    const Jitted* jitted = find(function);
+    return jitted != nullptr ? jitted->role : Role::kOther;
+  }
+  void set_role(PyObject* function, Role role) {
+    if (Jitted* jitted = find(function)) jitted->role = role;
+  }
+  void settle_role(PyObject* function, bool step);
+
+  PyObject* ask_role() const { return role_; }
+  PyObject* ask_note() const { return note_; }
+  vectorcallfunc original() const { return original_; }
+
+ private:
+  std::unordered_map<PyObject*, Jitted> jitted_;
+  vectorcallfunc original_ = nullptr;  // the same in all functions
+  bool on_ = false;
+  PyObject *role_ = nullptr, *note_ = nullptr;
+};
+
+JitCalls g_calls;
 constinit thread_local PyObject* t_outermost = nullptr;
 
 vectorcallfunc* place_of(PyObject* function) {
@@ -46,24 +77,9 @@ vectorcallfunc* place_of(PyObject* function) {
                                            type->tp_vectorcall_offset);
 }
 
-// Never kept across Python code, which may end the session.
-Jitted* find(PyObject* function) {
-  const auto found = g_on ? g_jitted.find(function) : g_jitted.end();
-  return found != g_jitted.end() ? &found->second : nullptr;
-}
-
-Role role_of(PyObject* function) {
-  const Jitted* jitted = find(function);
-  return jitted != nullptr ? jitted->role : Role::kOther;
-}
-
-void set_role(PyObject* function, Role role) {
-  if (Jitted* jitted = find(function)) jitted->role = role;
-}
-
 struct Arguments {
   PyObject* const* values;
-  Py_ssize_t count;  // those with a name too
+  Py_ssize_t count;  // including keyword arguments
 
   [[nodiscard]] Ref tuple() const {
     Ref all(PyTuple_New(count));
@@ -73,7 +89,7 @@ struct Arguments {
   }
 };
 
-// A question of ours that fails is the last one about this function.
+// If the question raises, this function is not asked about again.
 Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject* result = nullptr) {
   const KeepError keep;
   const Ref held(Py_XNewRef(question)), all = args.tuple();
@@ -82,47 +98,46 @@ Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject*
                  : nullptr);
   if (!answer) {
     PyErr_Clear();
-    set_role(function, Role::kOther);
+    g_calls.set_role(function, Role::kOther);
   }
   return answer;
 }
 
-bool any_is(Role role) {
-  return std::ranges::any_of(g_jitted, [&](const auto& each) { return each.second.role == role; });
-}
-
-// A program that has whole steps has no gradients apart from them: those are an evaluation's
-// (forces, attacks).
-void settle_role(PyObject* function, bool step) {
+// In a program with functions that are whole steps, other functions that differentiate belong to an
+// evaluation (forces, attacks).
+void JitCalls::settle_role(PyObject* function, bool step) {
   if (!step) {
-    if (!any_is(Role::kStep)) set_role(function, Role::kBackward);
+    const bool any_step = std::ranges::any_of(
+        jitted_, [](const auto& each) { return each.second.role == Role::kStep; });
+    if (!any_step) set_role(function, Role::kBackward);
     return;
   }
-  for (auto& [other, jitted] : g_jitted) {
+  for (auto& [other, jitted] : jitted_) {
     if (jitted.role == Role::kBackward) jitted.role = Role::kOther;
   }
   set_role(function, Role::kStep);
 }
 
-// It may yet show more of itself. A backward too: what it gets may be what it returned long ago.
+// Is its role still to be found out? That of a backward may change: it may get what it returned
+// long ago, and so be a step.
 bool is_asked(PyObject* function) {
-  const Jitted* jitted = find(function);
+  const Jitted* jitted = g_calls.find(function);
   return jitted != nullptr && jitted->asked < kMostQuestions &&
          (jitted->role == Role::kDifferentiates || jitted->role == Role::kBackward);
 }
 
 void judge(PyObject* function, const Arguments& args) {
-  const Ref answer = ask(g_role, function, args);
+  const Ref answer = ask(g_calls.ask_role(), function, args);
   if (!answer) return;
   if (answer.get() != Py_None)
-    settle_role(function, PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0);
-  Jitted* jitted = find(function);
+    g_calls.settle_role(function, PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0);
+  Jitted* jitted = g_calls.find(function);
   if (jitted != nullptr && ++jitted->asked == kMostQuestions &&
       jitted->role == Role::kDifferentiates)
     jitted->role = Role::kOther;
 }
 
-// The batch that was fetched is used now. `seen`: by something that has a span.
+// The batch that was fetched is used now. `seen`: by a call that has a span.
 void use_batch_of(const Arguments& args, bool seen) {
   with_training([&](hook::Training& training, hook::Here) {
     use_batch(training, args.values, args.count);
@@ -134,9 +149,9 @@ PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t fla
                     PyObject* keys) {
   const Arguments args{values, PyVectorcall_NARGS(flagged) + keyword_count(keys)};
   if (is_asked(function)) judge(function, args);
-  // Keras's fit watches the queue, and has steps of its own.
+  // The fit of Keras watches the queue, and opens its steps itself.
   const bool own_loop = !probe::queue_watched();
-  const Role role = role_of(function);
+  const Role role = g_calls.role_of(function);
   std::uint64_t span = 0;
   if (own_loop && (role == Role::kStep || role == Role::kBackward)) {
     use_batch_of(args, true);
@@ -144,91 +159,103 @@ PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t fla
         begin_compiled(function, role == Role::kStep ? Compiled::kStep : Compiled::kBackward, true);
   }
   t_outermost = function;
-  PyObject* result = g_original(function, values, flagged, keys);
+  PyObject* result = g_calls.original()(function, values, flagged, keys);
   t_outermost = nullptr;
   if (span != 0) end_compiled(span, result != nullptr);
   if (result != nullptr && is_asked(function)) {
     if (own_loop && span == 0) use_batch_of(args, false);
-    ask(g_note, function, args, result);
+    ask(g_calls.ask_note(), function, args, result);
   }
   return result;
 }
 
 PyObject* call_jitted(PyObject* function, PyObject* const* args, std::size_t flagged,
                       PyObject* keys) {
-  if (t_outermost == nullptr && role_of(function) != Role::kOther)
+  if (t_outermost == nullptr && g_calls.role_of(function) != Role::kOther)
     return outermost(function, args, flagged, keys);
-  return g_original(function, args, flagged, keys);
+  return g_calls.original()(function, args, flagged, keys);
 }
 
 // The weak reference's callback.
 PyObject* forget(PyObject*, PyObject* reference) {
-  for (auto at = g_jitted.begin(); at != g_jitted.end(); ++at) {
-    if (at->second.reference != reference) continue;
-    g_jitted.erase(at);
-    Py_DECREF(reference);
-    break;
-  }
+  g_calls.forget(reference);
   Py_RETURN_NONE;
 }
 
 PyMethodDef g_forget = {"forget_jitted", forget, METH_O, nullptr};
 
-// watch(function): its calls are looked at from now on. False: it is not of that kind.
-PyObject* watch(PyObject*, PyObject* function) {
+bool JitCalls::follow(PyObject* function, vectorcallfunc ours) {
   vectorcallfunc* place = place_of(function);
-  if (!g_on || place == nullptr || (g_original != nullptr && *place != g_original))
-    Py_RETURN_FALSE;  // ours already, or another kind of function
+  if (!on_ || place == nullptr || (original_ != nullptr && *place != original_)) return false;
   static PyObject* callback = PyCFunction_New(&g_forget, nullptr);
   PyObject* reference = PyWeakref_NewRef(function, callback);
-  if (reference == nullptr) return PyErr_Clear(), Py_NewRef(Py_False);
-  g_jitted[function] = {.reference = reference, .role = Role::kUnknown, .asked = 0};
-  g_original = *place;
-  *place = call_jitted;
-  Py_RETURN_TRUE;
+  if (reference == nullptr) return PyErr_Clear(), false;
+  jitted_[function] = {.reference = reference, .role = Role::kUnknown, .asked = 0};
+  original_ = *place;
+  *place = ours;
+  return true;
 }
 
-// begin(role, note)
+void JitCalls::forget(PyObject* reference) {
+  for (auto at = jitted_.begin(); at != jitted_.end(); ++at) {
+    if (at->second.reference != reference) continue;
+    jitted_.erase(at);
+    Py_DECREF(reference);
+    return;
+  }
+}
+
+void JitCalls::begin(PyObject* role, PyObject* note) {
+  Py_XDECREF(std::exchange(role_, Py_NewRef(role)));
+  Py_XDECREF(std::exchange(note_, Py_NewRef(note)));
+  on_ = true;
+}
+
+void JitCalls::end(vectorcallfunc ours) {
+  on_ = false;
+  auto all = std::exchange(jitted_, {});
+  for (auto& [function, jitted] : all) {
+    vectorcallfunc* place = place_of(function);
+    if (place != nullptr && *place == ours) *place = original_;
+    Py_XDECREF(jitted.reference);  // and so its callback
+  }
+  Py_XDECREF(std::exchange(role_, nullptr));
+  Py_XDECREF(std::exchange(note_, nullptr));
+}
+
+PyObject* follow_calls(PyObject*, PyObject* function) {
+  return PyBool_FromLong(g_calls.follow(function, call_jitted));
+}
+
 PyObject* begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
     PyErr_SetString(PyExc_TypeError, "begin(role, note)");
     return nullptr;
   }
-  Py_XDECREF(std::exchange(g_role, Py_NewRef(args[0])));
-  Py_XDECREF(std::exchange(g_note, Py_NewRef(args[1])));
-  g_on = true;
+  g_calls.begin(args[0], args[1]);
   Py_RETURN_NONE;
 }
 
-PyObject* unwatch_all(PyObject*, PyObject*) {
-  g_on = false;
-  auto all = std::exchange(g_jitted, {});
-  for (auto& [function, jitted] : all) {
-    vectorcallfunc* place = place_of(function);
-    if (place != nullptr && *place == call_jitted) *place = g_original;
-    Py_XDECREF(jitted.reference);  // with it its callback goes
-  }
-  Py_XDECREF(std::exchange(g_role, nullptr));
-  Py_XDECREF(std::exchange(g_note, nullptr));
+PyObject* follow_none(PyObject*, PyObject*) {
+  g_calls.end(call_jitted);
   Py_RETURN_NONE;
 }
 
-// note_differentiation(): something is differentiated here, inside of what is being called.
 PyObject* note_differentiation(PyObject*, PyObject*) {
-  if (t_outermost != nullptr && role_of(t_outermost) == Role::kUnknown)
-    set_role(t_outermost, Role::kDifferentiates);
+  if (t_outermost != nullptr && g_calls.role_of(t_outermost) == Role::kUnknown)
+    g_calls.set_role(t_outermost, Role::kDifferentiates);
   Py_RETURN_NONE;
 }
 
 PyMethodDef g_functions[] = {
     {"begin", as_method(begin), METH_FASTCALL,
-     "begin(role, note)\n--\n\nwatch() may be used from now on. role(function, args): is it a "
-     "\"step\", a \"backward\", or None yet? note(function, args, result): what it got and "
+     "begin(role, note)\n--\n\nfollow_calls() may be used from now on. role(function, args): is it "
+     "a \"step\", a \"backward\", or None yet? note(function, args, result): what it got and "
      "returned."},
-    {"watch", watch, METH_O,
-     "watch(function)\n--\n\nCalls of this compiled function may be training steps."},
-    {"unwatch_all", unwatch_all, METH_NOARGS,
-     "unwatch_all()\n--\n\nEverything that begin() and watch() did is undone."},
+    {"follow_calls", follow_calls, METH_O,
+     "follow_calls(function)\n--\n\nCalls of this compiled function may be training steps."},
+    {"follow_none", follow_none, METH_NOARGS,
+     "follow_none()\n--\n\nUndoes everything that begin() and follow_calls() did."},
     {"note_differentiation", note_differentiation, METH_NOARGS,
      "note_differentiation()\n--\n\nThe compiled function that is being called differentiates."},
     {nullptr, nullptr, 0, nullptr},

@@ -1,5 +1,5 @@
-// Which levels of a training loop are open: asked by hooks before they open one of their own, and
-// by sonde/unseen.py, which looks whether there is a loop on record at all.
+// Which levels of a training loop are open. Hooks ask before they open a level, and sonde/unseen.py
+// asks whether any loop is on record.
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -9,10 +9,10 @@
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
 #include "engine/session/engine.h"
+#include "python/native/boundaries.h"
 #include "python/native/hooks.h"
 #include "python/native/module.h"
 #include "python/native/names.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -39,7 +39,7 @@ PyObject* is_level_open(PyObject*, PyObject* name) {
   return PyBool_FromLong(open ? 1 : 0);
 }
 
-// is_open(name): hooks ask before they open a level that the program may have opened itself.
+// is_open(name): hooks ask before they open a level that the program may have open already.
 PyObject* is_open(PyObject*, PyObject* name) {
   if (!PyUnicode_Check(name)) {
     PyErr_SetString(PyExc_TypeError, "is_open(name): a str is needed");
@@ -53,7 +53,7 @@ PyObject* is_open(PyObject*, PyObject* name) {
 
 constexpr std::string_view kLevels[] = {"epoch", "step", "batch", "validation", "predict", "train"};
 
-// any_loop_open(): does any stack have a level open that a loop would have?
+// any_loop_open(): does any stack have a level of a loop open?
 PyObject* any_loop_open(PyObject*, PyObject*) {
   bool found = false;
   record::see_open_scopes([&](const record::PeekedScope& open) {
@@ -63,7 +63,7 @@ PyObject* any_loop_open(PyObject*, PyObject*) {
   return PyBool_FromLong(found ? 1 : 0);
 }
 
-// any_loop_recorded(): is there one among the spans of the session, closed or open?
+// any_loop_recorded(): is a level of a loop among the spans of the session, closed or open?
 PyObject* any_loop_recorded(PyObject*, PyObject*) {
   settle_hooks();
   session::Engine& engine = session::Engine::instance();

@@ -1,4 +1,4 @@
-// The iterator of a loader: what it was, with every fetch on record.
+// The iterator of a loader, which behaves as before and records every fetch.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/stack.h"
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
@@ -15,7 +16,6 @@
 #include "python/native/newest_batch.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
-#include "python/native/training_call.h"
 #include "python/native/weak_list.h"
 
 namespace sonde::native {
@@ -31,7 +31,7 @@ struct LoaderIterator {
   PyObject* loader;
   PyObject* weak_references;
   Pass* pass;
-  std::uint64_t made_at;  // sequence that was next on its thread
+  std::uint64_t made_at;  // the sequence of the next span on its thread at that time
 };
 
 LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIterator*>(object); }
@@ -42,7 +42,8 @@ bool is_cuda(PyObject* object) {
   return flag.get() == Py_True;
 }
 
-// Has the loader put the batch on the GPU? Looks at its first parts. To be asked if there is one.
+// Has the loader put the batch on a GPU? Looks at the first parts of the batch. To be asked only
+// where a GPU is in use.
 SONDE_APART bool lies_on_gpu(PyObject* item) {
   constexpr Py_ssize_t kParts = 4;
   if (PyTuple_Check(item) || PyList_Check(item)) {
@@ -85,7 +86,7 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
                                 : evaluation_hint(here.stack, pass.fresh());
     training.begin_fetch(here, *self->pass, hint);
   });
-  // Behind a validation the batch that was fetched before it may still be used.
+  // After a validation, the batch that was fetched before it may still be used.
   if (keeps_newest_batch() && !self->pass->fetched_off()) [[unlikely]]
     drop_newest_batch();
   PyObject* item = next(self->base);
@@ -100,13 +101,13 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
   return item;
 }
 
-// A number that stands for this loader and for no other: when it is gone, its address may be used
-// again. The address, if the loader takes no weak reference.
+// A number for this loader that no other loader gets; its address may be used again after its
+// death. The address itself, if the loader takes no weak reference.
 const void* identity_of(PyObject* loader) {
   static auto* all = new WeakList;
   const WeakList::Entry* entry = all->note(loader);
   if (entry == nullptr) return loader;
-  return reinterpret_cast<const void*>(2 * entry->number + 1);  // odd, as no address is
+  return reinterpret_cast<const void*>(2 * entry->number + 1);  // odd, unlike any address
 }
 
 int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -115,8 +116,8 @@ int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// The interpreter drops the iterator of a loop whose body raises: what was opened in the loop has
-// the exception then.
+// The interpreter drops the iterator of a loop whose body raises. The exception is then added to
+// the spans that were opened in the loop.
 void note_exception(const LoaderIterator* self) {
   const std::string members = exception_members();
   record::ThreadState* thread = record::this_thread();
@@ -139,7 +140,7 @@ int iterator_clear(PyObject* object) {
   LoaderIterator* self = as_iterator(object);
   end_pass(self);
   Py_CLEAR(self->loader);
-  return 0;  // the base stays: attributes are looked up there
+  return 0;  // the base iterator stays: attributes are looked up there
 }
 
 void iterator_dealloc(PyObject* object) {
@@ -166,7 +167,7 @@ Py_ssize_t iterator_length(PyObject* object) { return PyObject_Size(as_iterator(
 
 PyObject* iterator_repr(PyObject* object) { return PyObject_Repr(as_iterator(object)->base); }
 
-// isinstance(iterator, torch's own class) goes on being true.
+// Keeps isinstance(iterator, torch's own class) true.
 PyObject* iterator_class(PyObject* object, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(as_iterator(object)->base)));
 }
@@ -202,7 +203,7 @@ PyTypeObject g_iterator_type = [] {
   return type;
 }();
 
-// How many batches there are to come, if snapshots are taken. 0: not known.
+// How many batches the pass will have, if snapshots are taken. 0: not known.
 std::uint64_t length_of(PyObject* length, PyObject* loader) {
   if (!Boundaries::snapshots_wanted()) return 0;
   const Ref batches(PyObject_CallOneArg(length, loader));
@@ -211,8 +212,8 @@ std::uint64_t length_of(PyObject* length, PyObject* loader) {
   return known > 0 ? static_cast<std::uint64_t>(known) : 0;
 }
 
-// iterate_loader(original, loader, length): what original(loader) returns, with its fetches on
-// record. length(loader) is its number of batches, 0 where that is not known.
+// iterate_loader(original, loader, length): an iterator like original(loader) that records its
+// fetches. length(loader) is the number of batches, 0 where that is not known.
 PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
     PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");

@@ -44,7 +44,7 @@ bool set_int(record::MarkValue& mark, PyObject* value, Ref& digits) {
   return with_utf8(digits.get(), [&](std::string_view text) { mark.text = text; });
 }
 
-// Reads the value into the mark; `held` keeps what it points at alive. False with an exception set.
+// Reads the value into the mark, which may point into `held`. False with an exception set.
 bool set_value(record::MarkValue& mark, PyObject* value, Ref& held, bool converted = false) {
   if (PyFloat_Check(value)) {
     mark.type = record::MarkType::kFloat;
@@ -77,7 +77,7 @@ bool set_value(record::MarkValue& mark, PyObject* value, Ref& held, bool convert
         return set_value(mark, scalar.get(), held, true);
       Ref inner;
       if (!set_value(mark, scalar.get(), inner, true)) return false;
-      // Text points into the scalar or into what was made of it.
+      // The mark points into the scalar, or into the text made from it.
       held = mark.text.empty() ? Ref() : inner ? std::move(inner) : std::move(scalar);
       return true;
     }
@@ -98,7 +98,7 @@ bool set_kind(record::MarkValue& mark, PyObject* kind) {
   return false;
 }
 
-// Cold: keywords. Sorts name, value, kind and attributes apart.
+// Cold: keywords. Takes name, value and kind out of them; the rest are attributes.
 bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyObject** value,
                    PyObject** kind, Ref& attrs) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
@@ -191,8 +191,8 @@ PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* key
   Py_RETURN_NONE;
 }
 
-// mark_innermost(level, name, value, summary): on the innermost open scope called `level`, whatever
-// the program has opened inside it.
+// mark_innermost(level, name, value, summary): a mark on the innermost open scope called `level`,
+// even if other scopes are open inside it.
 PyObject* mark_innermost(PyObject*, PyObject* args) {
   PyObject *level = nullptr, *name = nullptr, *value = nullptr;
   int summary = 0;

@@ -27,7 +27,7 @@ void add_groups(nb::module_& core) {
   nb::module_ trace = core.def_submodule("trace", "Reading the session back.");
   add_trace(trace);
   nb::module_ scopes =
-      core.def_submodule("scopes", "What hooks do with scopes beside entering and leaving them.");
+      core.def_submodule("scopes", "What hooks do with scopes besides entering and leaving them.");
   add(scopes, {add_scope_functions, add_level_functions, add_level_marks, add_exceptions});
   nb::module_ torch = core.def_submodule("torch", "The hooks of PyTorch.");
   add(torch, {add_torch_use, add_modules, add_symbolic, add_backward, add_optimizers, add_ownership,
@@ -40,7 +40,7 @@ void add_groups(nb::module_& core) {
   add(device, {add_device_queue});
   add_cuda(device);
   nb::module_ snapshots = core.def_submodule("snapshots", "Statistics of what is trained.");
-  add(snapshots, {add_boundaries, add_seen, add_farewell});
+  add(snapshots, {add_boundaries, add_known_models, add_farewell});
   add_snapshots(snapshots);
 }
 

@@ -10,7 +10,7 @@ class module_;
 
 namespace sonde::native {
 
-// In the raw C API: what is called in a loop. False with an exception set.
+// In the raw C API, because these functions are called in loops. False with an exception set.
 bool add_stacks();
 bool add_scope(PyObject* core);
 bool add_mark(PyObject* core);
@@ -38,10 +38,10 @@ bool add_jit_calls(PyObject* jax);
 bool add_device_queue(PyObject* device);
 
 bool add_boundaries(PyObject* snapshots);
-bool add_seen(PyObject* snapshots);
+bool add_known_models(PyObject* snapshots);
 bool add_farewell(PyObject* snapshots);
 
-// With nanobind: everything else. These throw.
+// Everything else is in nanobind. These throw.
 void add_session(nanobind::module_& session);
 void add_trace(nanobind::module_& trace);
 void add_cuda(nanobind::module_& device);

@@ -6,33 +6,31 @@
 #include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
-#include "python/native/modules.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 
 namespace sonde::native {
 
 namespace detail {
-KnownModule g_modules[kKnownModules];
-SONDE_HOT_DATA std::uint32_t g_models = 0;
-SONDE_HOT_DATA std::uint64_t g_learned = 0;
+KnownModule g_known_modules[kKnownModules];
+SONDE_HOT_DATA constinit ModuleCounts g_module_counts;
 }  // namespace detail
 
 namespace {
 
-constexpr int kMostModules = 5000;  // looked at in one model
+constexpr int kMostModules = 5000;  // at most so many are looked at in one model
 constexpr std::size_t kMostModels = 64;
 
-// The modules that were called from outside of any other.
+// The modules that were called outside any other module.
 std::vector<WeakObject>& models() {
   static auto* all = new std::vector<WeakObject>;
   return *all;
 }
 
-// A module with parameters, its own or a submodule's. Something that only computes (a loss, an
-// activation) has none.
+// Does the module or a submodule have parameters? One that only computes (a loss, an activation)
+// has none.
 bool has_parameters(PyObject* module, int& budget) {
-  if (--budget < 0) return true;  // a web of modules: somewhere in there will be one
+  if (--budget < 0) return true;  // too many modules: assume that one of them has
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   if (!own) return PyErr_Clear(), false;
   PyObject *key, *value;
@@ -51,7 +49,7 @@ bool has_parameters(PyObject* module, int& budget) {
   return false;
 }
 
-// Where `part` lies below `model`: "encoder.layer.3". "": nowhere.
+// The name of `part` in `model`, such as "encoder.layer.3". "": it is no part of it.
 std::string path_of(PyObject* part, PyObject* model, int& budget) {
   if (--budget < 0) return {};
   const Ref children(PyObject_GetAttr(model, torch_names()._modules));
@@ -88,7 +86,7 @@ void add_model(PyObject* module) {
   std::erase_if(models(), [](const WeakObject& known) { return !known.get(); });
   if (models().size() == kMostModels) return;
   models().emplace_back().set(module);
-  ++detail::g_models;
+  ++detail::g_module_counts.models;
 }
 
 std::uint32_t attributes(PyObject* module, std::string_view mode, const std::string& name) {
@@ -106,11 +104,6 @@ std::uint32_t attributes(PyObject* module, std::string_view mode, const std::str
 
 }  // namespace
 
-std::string_view class_name(const PyTypeObject* type) noexcept {
-  const std::string_view full(type->tp_name);
-  return full.substr(full.rfind('.') + 1);
-}
-
 void know_model(PyObject* module) noexcept {
   const KeepError keep;
   add_model(module);
@@ -121,22 +114,22 @@ void learn_module(KnownModule& known, PyObject* module) noexcept {
   const bool new_here = !known.module.is(module);
   known.module.set(module);
   if (new_here) {
-    ++detail::g_learned;
+    ++detail::g_module_counts.learned;
     int budget = kMostModules;
     known.has_parameters = has_parameters(module, budget);
     known.snapshot_round = ~0u;
   }
   if (known.has_parameters) {
     if (new_here) add_model(module);
-    known.owned = ownership_of(module);
-    if (new_here || known.models != detail::g_models) {
+    known.owned = Ownership::instance().of(module);
+    if (new_here || known.models != detail::g_module_counts.models) {
       const std::string name = name_below_models(module);
       known.train_attrs = attributes(module, "train", name);
       known.eval_attrs = attributes(module, "eval", name);
     }
   }
-  known.models = detail::g_models;
-  known.ownership = ownership_version();
+  known.models = detail::g_module_counts.models;
+  known.ownership = Ownership::version();
 }
 
 }  // namespace sonde::native

@@ -1,15 +1,16 @@
-// What is known of the modules that the program calls. No module is kept alive by it.
+// What is known of the modules that the program calls. It keeps no module alive.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
 #include "engine/hook/training.h"
+#include "python/native/ownership.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
 
-// An object without keeping it alive.
+// Refers to an object without keeping it alive.
 class WeakObject {
  public:
   bool is(PyObject* object) const noexcept {
@@ -18,7 +19,7 @@ class WeakObject {
   }
   void set(PyObject* object) noexcept {
     if (is(object)) return;
-    PyObject* made = PyWeakref_NewRef(object, nullptr);  // may collect, and so come back here
+    PyObject* made = PyWeakref_NewRef(object, nullptr);  // may run code that calls this
     if (made == nullptr) PyErr_Clear();
     Py_XDECREF(std::exchange(reference_, made));
   }
@@ -35,35 +36,37 @@ class WeakObject {
 struct alignas(64) KnownModule {
   WeakObject module;
   std::uint32_t train_attrs = 0, eval_attrs = 0;  // interned
-  std::uint32_t ownership = 0;                    // version of it
-  std::uint32_t models = 0;                       // how many were known
+  std::uint32_t ownership = 0;                    // Ownership::version() when `owned` was found
+  std::uint32_t models = 0;                       // ModuleCounts::models when they were made
   std::uint32_t snapshot_round = ~0u;
   bool has_parameters = false;
-  bool trains = false;  // has it been noted for snapshots as one that does, in that round?
+  bool trains = false;  // was it noted in that round as a module that trains?
   hook::Owned owned = hook::Owned::kUnknown;
 };
 
-// Its parts are called by their names in it, although it may never be called itself.
+// From now on forwards of its parts have their names in it, even if it is never called itself.
 SONDE_COLD void know_model(PyObject* module) noexcept;
 
-// Cold: what is in there is another module's, or out of date.
+// Cold: fills in `known`, which is about another module, or out of date.
 SONDE_COLD void learn_module(KnownModule& known, PyObject* module) noexcept;
 
 namespace detail {
 inline constexpr std::size_t kKnownModules = 64;
-extern KnownModule g_modules[kKnownModules];
-extern std::uint32_t g_models;
-extern std::uint64_t g_learned;  // how often a slot has got another module
+struct ModuleCounts {
+  std::uint32_t models = 0;   // modules known as models, so that their parts have names in them
+  std::uint64_t learned = 0;  // how often a slot has got another module
+};
+extern KnownModule g_known_modules[kKnownModules];
+extern constinit ModuleCounts g_module_counts;
 }  // namespace detail
-
-std::uint32_t ownership_version() noexcept;
 
 // Hot. The reference is good until another module is looked up.
 inline KnownModule& known_module(PyObject* module) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(module);
-  KnownModule& known = detail::g_modules[(address >> 4 ^ address >> 12) % detail::kKnownModules];
-  if (!known.module.is(module) || known.ownership != ownership_version() ||
-      known.models != detail::g_models) [[unlikely]]
+  KnownModule& known =
+      detail::g_known_modules[(address >> 4 ^ address >> 12) % detail::kKnownModules];
+  if (!known.module.is(module) || known.ownership != Ownership::version() ||
+      known.models != detail::g_module_counts.models) [[unlikely]]
     learn_module(known, module);
   return known;
 }

@@ -11,15 +11,14 @@
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/graph_watch.h"
+#include "python/native/known_models.h"
 #include "python/native/module.h"
 #include "python/native/module_table.h"
 #include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
-#include "python/native/seen.h"
 #include "python/native/symbolic.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -30,29 +29,40 @@ using hook::Training;
 
 constinit thread_local int t_forward_depth __attribute__((tls_model("initial-exec"))) = 0;
 
-// The model that ran last, by number of the stack it ran on: stacks are reused, threads are not.
+// The model that ran last on a stack, by the number of the stack. Stacks are reused, so there are
+// few.
 WeakObject& last_model(const record::Lane& stack) {
   static auto* all = new std::deque<WeakObject>;
   if (record::number_of(stack) >= all->size()) all->resize(record::number_of(stack) + 1);
   return (*all)[record::number_of(stack)];
 }
 
-// What was noted last, so that it need not be noted again.
+// The last arguments of note_other_model, so that it need not be called again with them.
 struct Noted {
   const record::Lane* stack = nullptr;
-  PyObject* module = nullptr;  // compared only,
-  std::uint64_t learned = 0;   // while nothing else can be at its address
+  PyObject* module = nullptr;  // compared only, and valid
+  std::uint64_t learned = 0;   // while this count has not changed
 };
-SONDE_HOT_DATA constinit Noted g_noted = {};
 
+struct HookedFunction {
+  PyObject* function = nullptr;
+  vectorcallfunc original = nullptr;
+};
+
+struct Calls {
+  Noted noted;
+  std::vector<HookedFunction> hooked;
+  HookedFunction first;  // mostly the only one: torch.nn.Module.__call__
+};
+SONDE_HOT_DATA Calls g_calls;
 SONDE_APART void note_other_model(const record::Lane& stack, PyObject* module) {
   last_model(stack).set(module);
-  g_noted = {&stack, module, detail::g_learned};
+  g_calls.noted = {&stack, module, detail::g_module_counts.learned};
 }
 
 void note_last_model(const record::Lane& stack, PyObject* module) {
-  if (g_noted.module != module || g_noted.stack != &stack || g_noted.learned != detail::g_learned)
-      [[unlikely]]
+  if (g_calls.noted.module != module || g_calls.noted.stack != &stack ||
+      g_calls.noted.learned != detail::g_module_counts.learned) [[unlikely]]
     note_other_model(stack, module);
 }
 
@@ -62,8 +72,8 @@ bool is_recomputation(const record::Lane& stack) {
   return record::depth_of(stack) == 0 && in_backward_thread();
 }
 
-// What is checkpointed is computed again as far as is needed, and left by an exception of torch's
-// own.
+// torch recomputes checkpointed activations only as far as is needed, and leaves the forward by an
+// internal exception.
 bool stops_recomputation() {
   PyObject* type = PyErr_Occurred();
   return type != nullptr && PyType_Check(type) &&
@@ -72,25 +82,18 @@ bool stops_recomputation() {
 
 // -- the call --
 
-struct HookedFunction {
-  PyObject* function;
-  vectorcallfunc original;
-};
-SONDE_HOT_DATA std::vector<HookedFunction> g_hooked;
-SONDE_HOT_DATA HookedFunction g_first = {};  // mostly the only one: torch.nn.Module.__call__
-
 vectorcallfunc original_of(PyObject* function) {
-  for (const HookedFunction& hooked : g_hooked) {
+  for (const HookedFunction& hooked : g_calls.hooked) {
     if (hooked.function == function) return hooked.original;
   }
   return PyVectorcall_Function(function);
 }
 
-// For snapshots: what is trained is found among these.
+// Snapshots look for what is trained among these modules.
 SONDE_COLD void note_now_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
   known.snapshot_round = Boundaries::snapshot_round();
   known.trains = trains;
-  if (Boundaries::snapshots_wanted()) note_model(module, trains);
+  if (Boundaries::snapshots_wanted()) KnownModels::instance().note_model(module, trains);
 }
 
 void note_for_snapshots(KnownModule& known, PyObject* module, bool trains) {
@@ -147,7 +150,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
 SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
                                 PyObject* keys) {
   const vectorcallfunc original =
-      function == g_first.function ? g_first.original : original_of(function);
+      function == g_calls.first.function ? g_calls.first.original : original_of(function);
   if (t_forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
     return original(function, args, flagged, keys);
   return outermost_call(original, function, args, flagged, keys);
@@ -167,28 +170,28 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
     PyErr_SetString(PyExc_TypeError, "a Python function is needed");
     return nullptr;
   }
-  for (const HookedFunction& hooked : g_hooked) {
+  for (const HookedFunction& hooked : g_calls.hooked) {
     if (hooked.function == function) Py_RETURN_FALSE;
   }
-  g_hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
-  g_first = g_hooked.front();
+  g_calls.hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_calls.first = g_calls.hooked.front();
   set_vectorcall(function, call_module);
   Py_RETURN_TRUE;
 }
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
-  for (const HookedFunction& hooked : g_hooked) {
-    // Unless another tool has put its own there since: that one calls ours, which finds nothing to
-    // do.
+  for (const HookedFunction& hooked : g_calls.hooked) {
+    // Another tool may have put its function there since. That calls ours, which then only calls
+    // the original.
     if (PyVectorcall_Function(hooked.function) == call_module)
       set_vectorcall(hooked.function, hooked.original);
     Py_DECREF(hooked.function);
   }
-  g_hooked.clear();
+  g_calls.hooked.clear();
   Py_RETURN_NONE;
 }
 
-// quiet_forwards(on): while a model is being built, calls of modules are no forwards. Calls nest.
+// quiet_forwards(on): for while a model is being built. Calls nest.
 PyObject* quiet_forwards(PyObject*, PyObject* on) {
   t_forward_depth += on == Py_True ? 1 : -1;
   Py_RETURN_NONE;
@@ -216,7 +219,7 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool hooks_in_place() noexcept { return !g_hooked.empty(); }
+bool hooks_in_place() noexcept { return !g_calls.hooked.empty(); }
 
 bool last_model_evaluates(const record::Lane& stack) noexcept {
   const Ref module = last_model(stack).get();

@@ -5,7 +5,8 @@
 namespace sonde::native {
 
 void warn_user(const char* text) noexcept {
-  // Not inside of a function of ours: the warning names the line of the program it comes from.
+  // Raised from here and not from Python code of ours, so that the warning names a line of the
+  // program.
   const Ref terminal(PyImport_ImportModule("sonde.terminal"));
   PyObject* stream = PySys_GetObject("stderr");  // borrowed
   const Ref hidden(terminal && stream != nullptr

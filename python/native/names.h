@@ -8,11 +8,11 @@ namespace sonde::native {
 namespace detail {
 inline constexpr std::size_t kCacheSize = 1024;
 struct CachedName {
-  PyObject* text;  // strong: an address that is looked up cannot be another string's
+  PyObject* text;  // a strong reference, so that no other string gets its address
   std::uint32_t id;
 };
 extern CachedName g_names[kCacheSize];
-// 0 with no exception: too long or the table is full. Caches what it found.
+// 0 without an exception: the name is too long, or the table is full. Caches what it found.
 std::uint32_t intern_slow(PyObject* text) noexcept;
 }  // namespace detail
 

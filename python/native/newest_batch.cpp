@@ -7,23 +7,22 @@
 namespace sonde::native {
 
 namespace detail {
-SONDE_HOT_DATA PyObject* g_newest_batch = nullptr;
-hook::Pass* g_newest_pass = nullptr;
+SONDE_HOT_DATA constinit NewestBatch g_newest;
 }  // namespace detail
 
 namespace {
 
-// Of more, or deeper, the rest is not looked at.
+// What is beyond these limits is not looked at.
 constexpr std::size_t kMostParts = 64;
 constexpr int kDepth = 2;
 
-// Numbers, texts and types may be one object wherever they come from: they tell nothing.
+// Numbers, texts and types may be shared by unrelated containers, so they prove nothing.
 bool tells_apart(PyObject* object) {
   return object != Py_None && !PyLong_Check(object) && !PyFloat_Check(object) &&
          !PyUnicode_Check(object) && !PyBytes_Check(object) && !PyType_Check(object);
 }
 
-// The object and what is in it. Borrowed: no code of the program's runs meanwhile.
+// Lists the object and what is in it. Borrowed references: no code of the program runs meanwhile.
 void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
   if (parts.size() == kMostParts) return;
   const bool is_sequence = PyTuple_Check(object) || PyList_Check(object);
@@ -45,18 +44,18 @@ void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
 void detail::compare_with_newest(hook::Training& training, PyObject* const* args,
                                  Py_ssize_t count) noexcept {
   std::vector<PyObject*> fetched, given;
-  collect(g_newest_batch, kDepth, fetched);
+  collect(g_newest.batch, kDepth, fetched);
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
   if (std::ranges::find_first_of(given, fetched) == given.end()) return;
-  training.use_newest(*g_newest_pass);
+  training.use_newest(*g_newest.pass);
   drop_newest_batch();
 }
 
 void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept {
-  detail::g_newest_pass = &pass;
-  Py_XDECREF(std::exchange(detail::g_newest_batch, Py_NewRef(batch)));
+  detail::g_newest.pass = &pass;
+  Py_XDECREF(std::exchange(detail::g_newest.batch, Py_NewRef(batch)));
 }
 
-void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest_batch); }
+void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest.batch); }
 
 }  // namespace sonde::native

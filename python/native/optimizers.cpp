@@ -1,4 +1,5 @@
-// A torch optimizer's step, from torch's hook before it to the one after it, or to its exception.
+// The step of a torch optimizer, from torch's hook before it to the hook after it or to an
+// exception.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -22,29 +22,40 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-// The steps under way. torch's hook after a step is not called when the step raises, but the dict
-// of its keyword arguments goes with the frame that runs it. For the time of the step that dict is
-// a guarded one, which tells when it goes.
+// A step under way. torch's hook after a step is not called when the step raises, but the dict of
+// its keyword arguments is freed with the frame that runs the step. While the step runs, that dict
+// has a type of ours (g_guard_type), whose deallocator ends the span.
 //
-// The simpler way would leave the span of a step that has raised open until the next event of ours
-// closes it. It was tried, and is wrong: what the program does behind the exception, its own scopes
-// as well as further forwards, then lies inside of the span. And nothing is gained by it: the code
-// in this file takes 282 instructions per step with the guard and took 287 without (callgrind on
-// bench/hooks.py nothing); by the clock the two could not be told apart.
+// The simpler way is to leave the span of a step that has raised open until the next event of a
+// hook closes it. It was tried and rejected. What the program does after the exception, its own
+// scopes as well as further forwards, then lies inside the span of the step. And it is no cheaper:
+// the code in this file takes 282 instructions per step with the guard and took 287 without
+// (callgrind on bench/hooks.py nothing); wall-clock times did not differ.
 struct GuardedStep {
   PyObject* keywords;  // compared only
   std::uint64_t serial;
-  bool takes_gradients;  // when it is completed: they are made, or unscaled, inside of it
+  bool takes_gradients;  // at its end: they are made, or unscaled, inside the step
 };
-SONDE_HOT_DATA std::vector<GuardedStep> g_steps;
 
-// A plain dict again.
+// Interned attributes for optimizers of a class. Classes are few and live long: they are kept.
+struct KnownClass {
+  PyTypeObject* type;
+  std::uint32_t attrs;
+};
+
+struct Optimizers {
+  std::vector<GuardedStep> steps;  // under way
+  std::vector<KnownClass> classes;
+};
+SONDE_HOT_DATA Optimizers g_optimizers;
+
+// Makes it a plain dict again.
 SONDE_HOT GuardedStep release(PyObject* keywords) {
   Py_SET_TYPE(keywords, &PyDict_Type);
-  for (std::size_t i = g_steps.size(); i-- > 0;) {
-    const GuardedStep step = g_steps[i];
+  for (std::size_t i = g_optimizers.steps.size(); i-- > 0;) {
+    const GuardedStep step = g_optimizers.steps[i];
     if (step.keywords != keywords) continue;
-    g_steps.erase(g_steps.begin() + static_cast<std::ptrdiff_t>(i));
+    g_optimizers.steps.erase(g_optimizers.steps.begin() + static_cast<std::ptrdiff_t>(i));
     return step;
   }
   return {};
@@ -65,33 +76,26 @@ SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
       [&](Training& training, Here here) { training.end_optimizer(here, step.serial, true); });
 }
 
-// Interned attributes for optimizers of this class. Types are few and live long: they are kept.
-struct KnownClass {
-  PyTypeObject* type;
-  std::uint32_t attrs;
-};
-SONDE_HOT_DATA std::vector<KnownClass> g_classes;
-
 SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
   constexpr std::size_t kMostTypes = 256;
-  if (g_classes.size() == kMostTypes) return 0;
+  if (g_optimizers.classes.size() == kMostTypes) return 0;
   base::JsonWriter members;
   members.raw("\"optimizer\":");
   members.string(class_name(type));
   Py_INCREF(type);
-  g_classes.push_back({type, record::intern(members.view())});
-  return g_classes.back().attrs;
+  g_optimizers.classes.push_back({type, record::intern(members.view())});
+  return g_optimizers.classes.back().attrs;
 }
 
 SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
-  for (const KnownClass& known : g_classes) {
+  for (const KnownClass& known : g_optimizers.classes) {
     if (known.type == type) return known.attrs;
   }
   return learn_class(type);
 }
 
 void guard_dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);  // what follows may collect
+  PyObject_GC_UnTrack(self);  // what follows may collect garbage
   end_step(release(self), false);
   PyDict_Type.tp_dealloc(self);
 }
@@ -113,18 +117,18 @@ PyTypeObject g_guard_type = [] {
   type.tp_name = "sonde._core.step_arguments";
   type.tp_basicsize = sizeof(PyDictObject);
   type.tp_dealloc = guard_dealloc;
-  type.tp_flags = Py_TPFLAGS_DEFAULT;  // what concerns cycles is dict's
+  type.tp_flags = Py_TPFLAGS_DEFAULT;  // garbage collection is inherited from dict
   type.tp_methods = g_guard_methods;
   return type;
 }();
 
-// Is it the frame's alone? That holds one reference to it, and the call of the hook another.
+// Does only the frame of the step hold the dict? The call of the hook holds a second reference.
 bool is_only_the_steps(PyObject* keywords) {
   return PyDict_CheckExact(keywords) && Py_REFCNT(keywords) == 2;
 }
 
-// A fused optimizer unscales the gradients of mixed precision itself: GradScaler only tells it the
-// scale, for the time of the step.
+// A fused optimizer unscales the gradients of mixed precision itself. GradScaler sets the scale on
+// it during the step.
 bool unscales_itself(PyObject* optimizer) {
   const KeepError keep;
   const Ref scale(PyObject_GetAttr(optimizer, torch_names().grad_scale));
@@ -132,7 +136,7 @@ bool unscales_itself(PyObject* optimizer) {
   return scale && scale.get() != Py_None;
 }
 
-// The gradients of this step may be the epoch's last.
+// The gradients of this step are to be measured.
 SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint32_t attrs) {
   with_training([&](Training& training, Here here) { training.expect_optimizer(here, optimizer); });
   step.takes_gradients = unscales_itself(optimizer);
@@ -143,13 +147,14 @@ SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint
   });
 }
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook, which may exchange the two.
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook. It may return other args and
+// kwargs.
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
   torch_in_use();
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
-  // Where something else holds the dict it would outlive the step: a copy is guarded instead.
+  // A dict that something else holds would outlive the step. A copy is guarded instead.
   Ref exchanged;
   if (!is_only_the_steps(args[2])) [[unlikely]] {
     exchanged = Ref(PyDict_Copy(args[2]));
@@ -157,7 +162,7 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   }
   PyObject* keywords = exchanged ? exchanged.get() : args[2];
   GuardedStep step{.keywords = keywords, .serial = 0, .takes_gradients = false};
-  note_optimizer(args[0]);
+  Ownership::note_optimizer(args[0]);
   const std::uint32_t attrs = class_attrs(Py_TYPE(args[0]));
   bool last = false;
   with_training([&](Training& training, Here here) {
@@ -173,7 +178,7 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   if (last) [[unlikely]]
     begin_measured(step, args[0], attrs);
   if (step.serial == 0) Py_RETURN_NONE;
-  g_steps.push_back(step);
+  g_optimizers.steps.push_back(step);
   Py_SET_TYPE(keywords, &g_guard_type);
   if (exchanged) return PyTuple_Pack(2, args[1], keywords);
   Py_RETURN_NONE;

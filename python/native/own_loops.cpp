@@ -1,5 +1,5 @@
-// The program's own loops in frameworks other than torch. Their hooks are in Python; what they have
-// seen of a forward, a backward or an update is handed to the training loop here.
+// Loops that programs write in frameworks other than torch. Their hooks are in Python; they report
+// forwards, backwards and updates here.
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,11 +10,11 @@
 #include "engine/hook/training.h"
 #include "engine/record/names.h"
 #include "engine/record/stack.h"
+#include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
 #include "python/native/modules.h"
 #include "python/native/own_loops.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -23,10 +23,11 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-// What was begun and has not ended. Ended by number, from Python, on the thread that began it.
+// A forward, backward or update that has begun and not ended. Python ends it by its number, on the
+// same thread.
 struct Begun {
   record::ScopeHandle scope;    // of a forward or backward
-  bool backward = false;        // which of them
+  bool backward = false;        // is it a backward?
   std::uint64_t optimizer = 0;  // of an update
 };
 std::unordered_map<std::uint64_t, Begun> g_begun;
@@ -47,7 +48,7 @@ bool take(PyObject* number, Begun& out) {
   return true;
 }
 
-// Interned JSON members with one more: `"timing":"dispatch"`.
+// Interned JSON members, with `"timing":"dispatch"` added.
 std::uint32_t with_dispatch(std::uint32_t attrs) {
   static std::unordered_map<std::uint32_t, std::uint32_t> known;
   if (const auto found = known.find(attrs); found != known.end()) return found->second;
@@ -58,9 +59,10 @@ std::uint32_t with_dispatch(std::uint32_t attrs) {
   return both;
 }
 
-// The innermost scope was just opened. On a device that works by itself its time, and that of our
-// own step and epoch around it, is that of handing work over. (Steps and epochs of the program's
-// own may wait for the device.) An update that is a whole step is called so.
+// To be called when the innermost scope was just opened. Where a device works on its own, the time
+// of this scope is that of handing work over, and so is the time of a step and an epoch that hooks
+// have opened around it. (Steps and epochs that the program opens may wait for the device.) An
+// update that is a whole step is named so.
 void describe(const Training& training, Here here, bool dispatch, std::uint32_t renamed) {
   const hook::Names& name = hook::names();
   const std::uint32_t depth = record::depth_of(here.stack);
@@ -108,7 +110,7 @@ PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// What a span says of an optimizer of this class.
+// Attributes of the span of an optimizer of this class.
 std::uint32_t optimizer_attrs(PyTypeObject* type) {
   static std::unordered_map<PyTypeObject*, std::uint32_t> all;
   if (const auto known = all.find(type); known != all.end()) return known->second;
@@ -124,8 +126,8 @@ std::uint32_t compiled_step() {
   return name;
 }
 
-// `source`: the optimizer, or the compiled function. Only compared. `whole`: what a call is called
-// that is all there is of a step; 0: it is an optimizer's.
+// `source`: the optimizer, or the compiled function; compared only. `whole`: the name of a call
+// that is a whole step; 0: the update is that of an optimizer.
 std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
   const std::uint32_t attrs = whole != 0 ? 0 : optimizer_attrs(Py_TYPE(source));
   std::uint64_t serial = 0;
@@ -142,7 +144,7 @@ void end_update(std::uint64_t serial, bool completed, std::string_view error) no
   });
 }
 
-// update_begins(source, whole, dispatch). Whole: forward and backward are inside of it.
+// update_begins(source, whole, dispatch). whole: forward and backward are inside the update.
 PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
     PyErr_SetString(PyExc_TypeError, "update_begins(source, whole, dispatch)");

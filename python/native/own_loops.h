@@ -1,4 +1,5 @@
-// Compiled functions that train, each call of which is a step of the program's own.
+// Compiled functions that train. Each call is a step, or a backward, of a loop that the program
+// writes.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,14 @@
 
 namespace sonde::native {
 
-// kStep: forward, backward and update are in it. kBackward: forward and backward are, and the
-// program updates elsewhere.
+// kStep: with forward, backward and update. kBackward: with forward and backward; the program
+// updates elsewhere.
 enum class Compiled : std::uint8_t { kStep, kBackward };
 
-// A number for end_compiled; 0: this thread does not record. Dispatch: its time is that of handing
-// work to a device.
+// Returns a number for end_compiled; 0: this thread does not record. `dispatch`: its time is that
+// of handing work to a device.
 std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept;
-// Not completed: the exception is the one that is raised right now.
+// Not completed: the exception that is being raised is recorded.
 void end_compiled(std::uint64_t number, bool completed) noexcept;
 
 }  // namespace sonde::native

@@ -1,31 +1,17 @@
 #include "python/native/ownership.h"
 
-#include <unordered_set>
-#include <vector>
-
 #include "engine/base/placement.h"
 #include "python/native/module.h"
 #include "python/native/torch.h"
 
 namespace sonde::native {
 
-namespace detail {
-SONDE_HOT_DATA PyObject* g_latest_optimizer = nullptr;
-}  // namespace detail
+SONDE_HOT_DATA constinit Ownership::Hot Ownership::hot_;
+Ownership* const Ownership::one_ = new Ownership;
 
 namespace {
 
-struct Known {
-  PyObject* reference;  // weak
-  PyObject* optimizer;  // compared only
-  Py_ssize_t groups;    // how many it had
-};
-std::vector<Known> g_optimizers;
-std::unordered_set<const PyObject*> g_parameters;  // compared only
-SONDE_HOT_DATA std::uint32_t g_version = 1;
-bool g_some_module_owned = false;
-
-// Keras, whose optimizers have variables around the parameters.
+// Names in Keras, whose optimizers have variables around the parameters.
 struct KerasNames {
   PyObject* variables = PyUnicode_InternFromString("_trainable_variables");
   PyObject* value = PyUnicode_InternFromString("_value");
@@ -35,7 +21,7 @@ const KerasNames& keras_names() {
   return *all;
 }
 
-// -1: it has none as we know them.
+// -1: it has no groups, or not in a form that is known here.
 Py_ssize_t group_count(PyObject* optimizer) {
   Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
   if (!groups) {
@@ -46,18 +32,45 @@ Py_ssize_t group_count(PyObject* optimizer) {
   return PyList_Check(groups.get()) ? PyList_GET_SIZE(groups.get()) : -1;
 }
 
-void add_variables(PyObject* optimizer) {
+// The callback of the weak references.
+PyObject* optimizer_gone(PyObject*, PyObject*) {
+  Ownership::instance().collect();
+  Py_RETURN_NONE;
+}
+PyMethodDef g_gone = {"optimizer_gone", optimizer_gone, METH_O, nullptr};
+
+PyObject* note_optimizer(PyObject*, PyObject* optimizer) {
+  Ownership::note_optimizer(optimizer);
+  Py_RETURN_NONE;
+}
+
+PyObject* forget_optimizers(PyObject*, PyObject*) {
+  Ownership::instance().forget_all();
+  Py_RETURN_NONE;
+}
+
+PyMethodDef g_functions[] = {
+    {"note_optimizer", note_optimizer, METH_O,
+     "note_optimizer(optimizer)\n--\n\nWhat is in its param_groups is trained."},
+    {"forget_optimizers", forget_optimizers, METH_NOARGS,
+     "forget_optimizers()\n--\n\nNo optimizer is known any more."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void Ownership::add_variables(PyObject* optimizer) {
   const Ref variables(PyObject_GetAttr(optimizer, keras_names().variables));
   if (!variables) return PyErr_Clear();
   if (!PyList_Check(variables.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(variables.get()); ++i) {
     const Ref value(PyObject_GetAttr(PyList_GET_ITEM(variables.get(), i), keras_names().value));
     if (!value) return PyErr_Clear();
-    g_parameters.insert(value.get());
+    parameters_.insert(value.get());
   }
 }
 
-void add_parameters(PyObject* optimizer) {
+void Ownership::add_parameters(PyObject* optimizer) {
   const Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
   if (!groups) return PyErr_Clear(), add_variables(optimizer);
   if (!PyList_Check(groups.get())) return;
@@ -66,38 +79,34 @@ void add_parameters(PyObject* optimizer) {
     PyObject* params = PyDict_Check(group) ? PyDict_GetItem(group, torch_names().params) : nullptr;
     if (params == nullptr || !PyList_Check(params)) continue;
     for (Py_ssize_t k = 0; k < PyList_GET_SIZE(params); ++k)
-      g_parameters.insert(PyList_GET_ITEM(params, k));
+      parameters_.insert(PyList_GET_ITEM(params, k));
   }
 }
 
-// Addresses of what is gone may be another object's: the set is made anew.
-void collect() {
-  ++g_version;
-  g_some_module_owned = false;
-  g_parameters.clear();
-  std::erase_if(g_optimizers, [](const Known& known) {
+void Ownership::collect() {
+  hot_.latest = nullptr;
+  ++hot_.version;
+  some_module_owned_ = false;
+  parameters_.clear();
+  std::erase_if(optimizers_, [this](const Known& known) {
     PyObject* optimizer = PyWeakref_GetObject(known.reference);
     if (optimizer != nullptr && optimizer != Py_None) return add_parameters(optimizer), false;
     Py_DECREF(known.reference);
     hook::Training::forget_optimizer(known.optimizer);
     return true;
   });
-  hook::Training::set_optimizers_known(!g_optimizers.empty());
+  hook::Training::set_optimizers_known(!optimizers_.empty());
 }
 
-// One of them is gone.
-PyObject* optimizer_gone(PyObject*, PyObject*) {
-  detail::g_latest_optimizer = nullptr;
+void Ownership::forget_all() {
+  std::vector<Known> old;
+  old.swap(optimizers_);
   collect();
-  Py_RETURN_NONE;
+  for (const Known& known : old) Py_DECREF(known.reference);
 }
 
-PyMethodDef g_gone = {"optimizer_gone", optimizer_gone, METH_O, nullptr};
-
-enum class Found : std::uint8_t { kYes, kNo, kUnclear };
-
-Found find_owned(PyObject* module, int& budget) {
-  if (--budget < 0) return Found::kUnclear;  // a web of modules
+Ownership::Found Ownership::find_owned(PyObject* module, int& budget) const {
+  if (--budget < 0) return Found::kUnclear;  // too many modules
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
   if (!children) return PyErr_Clear(), Found::kUnclear;
@@ -106,7 +115,7 @@ Found find_owned(PyObject* module, int& budget) {
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(own.get(), &at, &key, &value)) {
-    if (g_parameters.contains(value)) return Found::kYes;
+    if (parameters_.contains(value)) return Found::kYes;
   }
   at = 0;
   Found found = Found::kNo;
@@ -119,74 +128,46 @@ Found find_owned(PyObject* module, int& budget) {
   return found;
 }
 
-// note_optimizer(optimizer): it was made.
-PyObject* note(PyObject*, PyObject* optimizer) {
-  note_optimizer(optimizer);
-  Py_RETURN_NONE;
-}
-
-// forget_optimizers(): the hook is taken away.
-PyObject* forget_optimizers(PyObject*, PyObject*) {
-  detail::g_latest_optimizer = nullptr;
-  std::vector<Known> old;
-  old.swap(g_optimizers);
-  collect();
-  for (const Known& known : old) Py_DECREF(known.reference);
-  Py_RETURN_NONE;
-}
-
-PyMethodDef g_functions[] = {
-    {"note_optimizer", note, METH_O,
-     "note_optimizer(optimizer)\n--\n\nWhat is in its param_groups is trained."},
-    {"forget_optimizers", forget_optimizers, METH_NOARGS,
-     "forget_optimizers()\n--\n\nNo optimizer is known any more."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-}  // namespace
-
-void detail::note_optimizer_slow(PyObject* optimizer) noexcept {
+void Ownership::learn(PyObject* optimizer) noexcept {
   const KeepError keep;
   const Py_ssize_t groups = group_count(optimizer);
   if (groups < 0) return;
-  for (Known& known : g_optimizers) {
+  for (Known& known : optimizers_) {
     if (known.optimizer != optimizer) continue;
     if (known.groups != groups) {
       known.groups = groups;
       collect();
     }
-    g_latest_optimizer = optimizer;
+    hot_.latest = optimizer;
     return;
   }
   const Ref callback(PyCFunction_New(&g_gone, nullptr));
   PyObject* reference = callback ? PyWeakref_NewRef(optimizer, callback.get()) : nullptr;
   if (reference == nullptr) return PyErr_Clear();
-  g_optimizers.push_back({reference, optimizer, groups});
+  optimizers_.push_back({reference, optimizer, groups});
   add_parameters(optimizer);
   hook::Training::set_optimizers_known(true);
-  ++g_version;
-  g_latest_optimizer = optimizer;
+  ++hot_.version;
+  hot_.latest = optimizer;
 }
 
-hook::Owned ownership_of(PyObject* module) noexcept {
+hook::Owned Ownership::of(PyObject* module) noexcept {
   constexpr int kMostModules = 5000;
-  if (g_parameters.empty()) return hook::Owned::kUnknown;
+  if (parameters_.empty()) return hook::Owned::kUnknown;
   int budget = kMostModules;
   switch (find_owned(module, budget)) {
     case Found::kYes:
-      if (!g_some_module_owned) ++g_version;  // from now on others are known to be none's
-      g_some_module_owned = true;
+      if (!some_module_owned_) ++hot_.version;  // from now on kNo is an answer for others
+      some_module_owned_ = true;
       return hook::Owned::kYes;
     case Found::kNo:
       // Where optimizers own copies (shards, master weights), no module has what they own.
-      return g_some_module_owned ? hook::Owned::kNo : hook::Owned::kUnknown;
+      return some_module_owned_ ? hook::Owned::kNo : hook::Owned::kUnknown;
     case Found::kUnclear:
       break;
   }
   return hook::Owned::kUnknown;
 }
-
-std::uint32_t ownership_version() noexcept { return g_version; }
 
 bool add_ownership(PyObject* torch) { return PyModule_AddFunctions(torch, g_functions) == 0; }
 

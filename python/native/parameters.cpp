@@ -14,7 +14,7 @@ class Walk {
  public:
   explicit Walk(std::vector<Parameter>& out) : out_(out) {}
 
-  // In the order of named_parameters(). False: not a module as we know them, or an exception.
+  // In the order of named_parameters(). False: not a known kind of module, or an exception.
   bool visit(PyObject* module, const std::string& prefix, bool sharded = false) {
     if (!modules_.insert(module).second) return true;
     const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
@@ -35,7 +35,7 @@ class Walk {
       if (value == Py_None) continue;
       std::string below = prefix;
       if (!append(below, key)) return false;
-      constexpr std::string_view kWrapper = "_fsdp_wrapped_module";  // no name of the program's
+      constexpr std::string_view kWrapper = "_fsdp_wrapped_module";  // a name that FSDP adds
       const bool wrapped = std::string_view(below).substr(prefix.size()) == kWrapper;
       if (wrapped) {
         below.resize(prefix.size());

@@ -12,21 +12,20 @@ namespace sonde::native {
 struct Parameter {
   std::string name;
   Ref tensor;
-  bool sharded = false;  // by FSDP: what lies here is a part of it
+  bool sharded = false;  // by FSDP: the object holds only a part of the parameter
 };
 
-// Appends those of `source`: a torch module, each parameter once, or a list of pairs (name,
-// tensor). False with an exception set.
+// Appends the parameters of `source`: a torch module (each parameter once) or a list of pairs
+// (name, tensor). False with an exception set.
 bool list_parameters(const std::string& prefix, PyObject* source, std::vector<Parameter>& out);
 
-// Puts the gradients in the place of their parameters. Only of those in `only` (nullptr: of all),
-// without those whose names are in the set `skip`, and without those that have no gradient. Never
-// raises.
+// Replaces parameters by their gradients. Keeps only those in `only` (nullptr: all), without those
+// whose names are in the set `skip` and those that have no gradient. Never raises.
 void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const PyObject*>* only,
                     PyObject* skip);
 
 // Every torch module of the process, as a list; nullptr with an exception set. Runs no code of the
-// program's. Takes some milliseconds.
+// program. Takes some milliseconds.
 PyObject* living_modules();
 
 }  // namespace sonde::native

@@ -1,4 +1,4 @@
-// The only folder that knows Python. Everything here runs with the GIL unless it says otherwise.
+// What all files of this folder use of Python. Functions need the GIL unless they say otherwise.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -9,9 +9,15 @@
 
 namespace sonde::native {
 
-// Of a vectorcall: how many arguments by name follow those by position.
+// How many keyword arguments of a vectorcall follow the positional ones.
 inline Py_ssize_t keyword_count(PyObject* keys) noexcept {
   return keys != nullptr ? PyTuple_GET_SIZE(keys) : 0;
+}
+
+// The name of a class without its module.
+inline std::string_view class_name(const PyTypeObject* type) noexcept {
+  const std::string_view full(type->tp_name);
+  return full.substr(full.rfind('.') + 1);
 }
 
 // Owns one reference.
@@ -39,7 +45,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// An exception of our own questions must not disturb the host.
+// Puts the current exception aside while code of ours may raise, and restores it.
 class KeepError {
  public:
   KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
@@ -81,13 +87,13 @@ inline Ref number_or_none(long long number) noexcept {
   return Ref(number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
 }
 
-// For tables of methods whose functions take other arguments than PyCFunction does.
+// For tables of methods, where a function has another signature than PyCFunction.
 template <typename Function>
 PyCFunction as_method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-// A warning that stays one: under -W error it must not turn into an exception in the user's loop.
+// Warns the user. Never raises, not even under -W error, where warnings become exceptions.
 void warn_user(const char* text) noexcept;
 
 }  // namespace sonde::native

@@ -1,4 +1,4 @@
-// Asking objects of the program's without ever raising.
+// Asks objects of the program for something, and never raises.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline Ref ask(PyObject* object, PyObject* name) noexcept {
   return found;
 }
 
-// What a method without arguments returns; empty where it raises.
+// The result of a method without arguments; empty where it raises.
 inline Ref ask_method(PyObject* object, PyObject* method) noexcept {
   Ref found(PyObject_CallMethodNoArgs(object, method));
   if (!found) PyErr_Clear();

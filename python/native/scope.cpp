@@ -46,7 +46,7 @@ PyObject* refuse_enter() {
   Py_RETURN_NONE;
 }
 
-// An event where there is CUDA; where a framework's queue is watched, a mark in that.
+// A CUDA event; where a framework's queue is watched instead, a mark in the queue.
 void start_gpu(record::ScopeStart& start) {
   look_for_gpu();
   const std::uint32_t event = probe::queue_watched() ? probe::queue_mark() : probe::gpu_mark();
@@ -62,8 +62,8 @@ void end_gpu(const record::ScopeHandle& handle) {
   record::end_on_gpu(handle, [queue] { return queue ? probe::queue_mark() : probe::gpu_mark(); });
 }
 
-// The attributes that an exception adds to those of the scope. An attribute of that name that the
-// program has set itself stays.
+// The attributes of the scope, with those of the exception added. An attribute of the same name
+// that the program has set stays.
 void append_exception(base::JsonWriter& attrs, const record::ScopeHandle& handle,
                       PyObject* exception) noexcept {
   if (!record::is_open(handle) || names_exception(attrs.view())) return;
@@ -76,7 +76,7 @@ void append_exception(base::JsonWriter& attrs, const record::ScopeHandle& handle
 // Cold: attributes, an exception, a name that is not interned. False when it was closed before.
 bool close_with_text(Scope* self, record::ThreadState& thread, record::ScopeEnd end,
                      std::uint64_t now, PyObject* exception) {
-  const record::ScopeHandle handle = self->handle;  // a repr may do anything, also enter it again
+  const record::ScopeHandle handle = self->handle;  // a repr may enter it again
   base::JsonWriter attrs;
   if (self->attrs != nullptr && PyDict_GET_SIZE(self->attrs) != 0) {
     const KeepError keep;
@@ -89,7 +89,7 @@ bool close_with_text(Scope* self, record::ThreadState& thread, record::ScopeEnd 
   }
   end.attrs = attrs.view();
   if (self->name_id != 0) return record::close_scope(thread, handle, end, now);
-  // Not interned: the stack has kept only as much of it as fits there.
+  // A name that is not interned may have been cut to fit on the stack: write all of it.
   bool ended_here = true;
   with_utf8(self->name, [&](std::string_view utf8) {
     end.name_text = utf8;
@@ -98,7 +98,7 @@ bool close_with_text(Scope* self, record::ThreadState& thread, record::ScopeEnd 
   return ended_here;
 }
 
-// Cold: the entry below the one that ended is the current one again.
+// Cold: makes the entry below the one that ended the current one again.
 void return_to_outer(Scope* self) noexcept {
   OuterEntry* outer = self->outer;
   self->handle = outer->handle;
@@ -111,7 +111,7 @@ void return_to_outer(Scope* self) noexcept {
   delete outer;
 }
 
-// Cold: its parent, the end of the session or of a thread had closed it before.
+// Cold: the end of its parent, of the session or of a thread has closed it already.
 void take_end(Scope* self, std::uint64_t sequence) noexcept {
   if (const std::uint64_t end_ns = record::take_end(sequence)) self->end_ns = end_ns;
 }

@@ -1,4 +1,4 @@
-// The scope object of Python: what its source files share.
+// The Python object `scope`; shared by the source files that implement it.
 #pragma once
 
 #include "engine/record/scope.h"
@@ -19,17 +19,17 @@ struct Scope {
   PyObject_HEAD vectorcallfunc call;  // see Doorway in scope_type.cpp
   PyObject* name;
   PyObject* attrs;             // dict, or nullptr until it is asked for
-  record::ScopeHandle handle;  // of the last span, also when it is closed; empty: none was recorded
+  record::ScopeHandle handle;  // of the last span, open or closed; empty: none was recorded
   std::uint64_t parent;
   std::uint64_t start_ns;  // monotonic
   std::uint64_t end_ns;  // 0: open, never entered, or closed by something else (see record/ends.h)
-  std::uint64_t thread_id;  // of the thread that entered it; means nothing before
+  std::uint64_t thread_id;  // of the thread that entered it; not set before
   std::int64_t index;
   OuterEntry* outer;
   std::uint32_t name_id;
   std::uint8_t flags;  // SpanFlags of every entry
   bool has_index;
-  bool gpu;  // asked for
+  bool gpu;  // was GPU time asked for?
   bool entered;
 };
 
@@ -39,7 +39,7 @@ extern PyTypeObject g_scope_type;
 extern PyGetSetDef g_scope_fields[];
 PyObject* scope_repr(PyObject* self);
 
-// The scope itself; None: it cannot be recorded.
+// Returns the scope itself; None: it cannot be recorded.
 PyObject* enter_scope(PyObject* scope);
 // `exception`: the one that leaves the block, or None. Returns None.
 PyObject* exit_scope(PyObject* scope, PyObject* exception);

@@ -1,4 +1,4 @@
-// What hooks do with a scope beside entering and leaving it.
+// What hooks do with a scope besides entering and leaving it.
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/mark.h"
@@ -12,8 +12,8 @@ namespace sonde::native {
 
 namespace {
 
-// claim_levels(scope, epochs, steps, validation=False): while it is open, hooks open none of those
-// below it.
+// claim_levels(scope, epochs, steps, validation=False): while the scope is open, hooks open none of
+// the claimed levels below it.
 PyObject* claim_levels(PyObject*, PyObject* args) {
   PyObject* scope = nullptr;
   int epochs = 0, steps = 0, validation = 0;
@@ -48,7 +48,7 @@ PyObject* drop(PyObject*, PyObject* object) {
   Py_RETURN_TRUE;
 }
 
-// mark(scope, name, value, summary=False): a float on this very span, also when it is closed.
+// mark(scope, name, value, summary=False): a float on the span of this scope, even if it is closed.
 PyObject* mark(PyObject*, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"scope", "name", "value", "summary", nullptr};
   PyObject *scope = nullptr, *name = nullptr;

@@ -11,12 +11,15 @@ namespace sonde::native {
 namespace {
 
 constexpr std::size_t kFreeListSize = 64;
-Scope* g_free[kFreeListSize];
-std::size_t g_free_count = 0;
+struct FreeList {
+  std::size_t count = 0;
+  Scope* scopes[kFreeListSize] = {};
+};
+constinit FreeList g_free;
 
 Scope* allocate() {
-  if (g_free_count > 0) {
-    Scope* self = g_free[--g_free_count];
+  if (g_free.count > 0) {
+    Scope* self = g_free.scopes[--g_free.count];
     PyObject_Init(reinterpret_cast<PyObject*>(self), &g_scope_type);
     return self;
   }
@@ -41,7 +44,7 @@ bool set_index(Scope* self, PyObject* index) {
   return false;
 }
 
-// Keyword arguments: `name` and `index` are ours, everything else is an attribute.
+// Of the keyword arguments, `name`, `index` and a bool `gpu` are ours; all others are attributes.
 bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObject** name,
                    PyObject** index) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
@@ -142,20 +145,21 @@ int scope_clear(PyObject* self) {
 void scope_dealloc(PyObject* object) {
   Scope* self = as_scope(object);
   if (PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
-  // Entered by hand and dropped: the span ends here, and says so.
+  // It was entered by hand and dropped: the span ends here, and has an attribute that says so.
   while (self->entered) close_scope(self, record::ClosedBy::kGarbage);
   Py_CLEAR(self->name);
   Py_CLEAR(self->attrs);
-  if (g_free_count < kFreeListSize) {
-    g_free[g_free_count++] = self;
+  if (g_free.count < kFreeListSize) {
+    g_free.scopes[g_free.count++] = self;
   } else {
     PyObject_GC_Del(object);
   }
 }
 
-// `with` binds __enter__ and __exit__ for every use, and a bound method costs an allocation each.
-// So the two are descriptors that hand out the scope itself, which is callable: without arguments
-// it enters, with the three of __exit__ it exits. Looked up on the class they hand out themselves.
+// `with` would allocate a bound method for __enter__ and one for __exit__. So the two are
+// descriptors that return the scope itself, which is callable: without arguments it enters, with
+// the three arguments of __exit__ it exits. Looked up on the class, the descriptors return
+// themselves.
 struct Doorway {
   PyObject_HEAD vectorcallfunc call;
   bool exit;

@@ -1,5 +1,5 @@
-// start, stop, flush, counters: the engine's lifecycle, with the GIL where it has to be and nowhere
-// else.
+// The life of a session: start, stop, flush, counters. The GIL is released wherever it is not
+// needed.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -37,7 +37,7 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
     const auto new_text = [](std::string_view utf8) {
       return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
     };
-    // No "s#": what that means depends on which header has included Python.h first.
+    // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(PyObject_CallFunction(g_log_handler, "iNN",
                                          level == base::LogLevel::kInfo ? 20 : 30, new_text(logger),
                                          new_text(text)));
@@ -146,12 +146,6 @@ void set_log_handler(nb::object handler) {
   Py_XDECREF(old);
 }
 
-std::string encode_json(nb::handle value) {
-  base::JsonWriter out;
-  encode_value(out, value.ptr());
-  return out.str();
-}
-
 }  // namespace
 
 void add_session(nb::module_& session) {
@@ -159,13 +153,13 @@ void add_session(nb::module_& session) {
               "Open the session and start the drain thread, now or when something is recorded.");
   session.def(
       "set_face", [](nb::handle face) { base::set_face(face_of(face)); }, nb::arg("face"),
-      "How the engine calls itself and phrases advice until the next session begins.");
+      "The API that messages speak for until a session begins.");
   session.def(
       "slept_at_fork", [] { return sonde::session::Engine::instance().slept_at_fork(); },
       "In a forked child: the parent's session was on demand, and nothing had been recorded.");
   session.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
   session.def("annotate_exception", &annotate_exception, nb::arg("exception"),
-              "The session says that this exception was raised in it and caught by nobody.");
+              "Record in the session an exception that was not caught.");
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
   session.def("flush", &flush,
@@ -178,8 +172,6 @@ void add_session(nb::module_& session) {
   session.def(
       "note_swallowed", [](const std::string& place) { base::note_swallowed(place); },
       nb::arg("place"), "Count an error after which the profiler goes on.");
-  session.def("encode_json", &encode_json, nb::arg("value").none(),
-              "A value as the spool writes it; its repr where JSON has no form for it.");
 }
 
 }  // namespace sonde::native

@@ -107,7 +107,7 @@ void plain(Options& options, nb::handle value) {
   options.*Member = nb::cast<std::remove_reference_t<decltype(options.*Member)>>(value);
 }
 
-// The one list of what python/sonde/session.py hands over.
+// The options that python/sonde/session.py hands over, all in this list.
 struct Field {
   const char* name;
   void (*read)(Options& options, nb::handle value);
@@ -151,18 +151,11 @@ session::Options session_options(const nb::dict& given) {
 
 base::Face face_of(nb::handle face) {
   base::Face made;
-  made.name = nb::cast<std::string>(face[0]);
-  for (const auto& [key, advice] : nb::cast<nb::dict>(face[1]))
+  made.name = nb::cast<std::string>(face["name"]);
+  made.tag = nb::cast<std::string>(face["tag"]);
+  for (const auto& [key, advice] : nb::cast<nb::dict>(face["advice"]))
     made.advice[nb::cast<std::string>(key)] = nb::cast<std::string>(advice);
   return made;
-}
-
-bool interpreter_is_ending() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
 }
 
 }  // namespace sonde::native

@@ -1,10 +1,11 @@
-// What Python says about a session, as the engine's options.
+// Turns a dict of Python into the engine's options for a session.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include "engine/base/face.h"
 #include "engine/session/options.h"
+#include "python/native/callbacks.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -13,12 +14,10 @@ namespace sonde::native {
 // raises TypeError.
 session::Options session_options(const nanobind::dict& given);
 
-// (name, what to do by the key of a message)
+// A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
 
-bool interpreter_is_ending() noexcept;
-
-// Takes the GIL for a callback; nothing happens once the interpreter is on its way out.
+// Takes the GIL for a callback. Does nothing once the interpreter is shutting down.
 template <typename Call>
 void with_gil(Call call) {
   if (interpreter_is_ending()) return;

@@ -1,4 +1,4 @@
-// Captures, as python/sonde/snapshots takes and submits them.
+// The functions by which python/sonde/snapshots takes captures and submits them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -48,7 +48,7 @@ Captured capture(nb::list models, bool gradients, nb::object parameters, nb::set
   return capturing.finish();
 }
 
-// Names and id() of what capture() would take.
+// Names and id() of the parameters that capture() would take.
 nb::list parameter_ids(nb::handle source) {
   std::vector<Parameter> all;
   if (!list_parameters("", source.ptr(), all)) throw nb::python_error();
@@ -61,7 +61,7 @@ nb::list parameter_ids(nb::handle source) {
   return found;
 }
 
-// Whose statistics say that all their values are zero.
+// The names of the tensors whose values are all zero, by their statistics.
 std::vector<std::string> zeros(const Captured& self) {
   std::vector<std::string> found;
   for (std::size_t i = 0; i < self.names.size(); ++i) {
@@ -73,7 +73,8 @@ std::vector<std::string> zeros(const Captured& self) {
   return found;
 }
 
-// submit(captured, sequence, epoch, step, mode, more): of one kind, each with its attributes.
+// submit(captured, sequence, epoch, step, mode, more): captures of weights, or of gradients, each
+// with its attributes.
 void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_t> epoch,
             std::optional<std::int64_t> step, const std::string& mode, bool more) {
   std::vector<snapshot::Capture> captures;
@@ -89,8 +90,8 @@ void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_
     blobs.push_back(std::move(one.blob));
   }
   if (captures.empty()) return;
-  // A part whose copy failed is not in the file of the others. Where all failed, the session counts
-  // the loss.
+  // A part that could not be copied is left out of the file. If all parts failed, the session
+  // counts the loss.
   if (std::ranges::any_of(blobs, [](const auto& blob) { return blob != nullptr; })) {
     for (std::size_t i = 0; i < captures.size(); ++i)
       if (blobs[i] == nullptr) captures[i].in_blob.clear();

@@ -7,13 +7,13 @@ namespace sonde::native {
 
 namespace {
 
-// The value of our context variable: a task's stack and the scope that was innermost when the value
-// was set. A new task copies the context of its maker, and with it this value: so it knows the
-// scope it was made in, and that the stack is not its own (the stack belongs to another context).
+// The value of our context variable: the stack of a task, and the innermost scope when the value
+// was set. A new task starts with a copy of the context it was made in, and so with this value.
+// From it the task knows its parent scope, and that the stack belongs to another context.
 struct StackToken {
   PyObject_HEAD struct SharedStack* stack;
   std::uint64_t innermost;
-  record::Generation generation;  // in which that was so
+  record::Generation generation;  // in which `innermost` was set
 };
 
 struct SharedStack {
@@ -23,8 +23,11 @@ struct SharedStack {
   std::size_t tokens;
 };
 
-PyObject* g_variable = nullptr;
-PyObject* g_running_loop = nullptr;  // asyncio._get_running_loop, once asyncio is there
+struct Asyncio {
+  PyObject* variable = nullptr;      // the context variable, which holds a StackToken
+  PyObject* running_loop = nullptr;  // asyncio._get_running_loop, once asyncio is imported
+};
+Asyncio g_asyncio;
 
 void token_dealloc(PyObject* self) {
   auto* token = reinterpret_cast<StackToken*>(self);
@@ -53,20 +56,21 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   token->generation = record::generation();
   ++stack->tokens;
   const Ref owned(reinterpret_cast<PyObject*>(token));
-  const Ref reset(PyContextVar_Set(g_variable, owned.get()));
+  const Ref reset(PyContextVar_Set(g_asyncio.variable, owned.get()));
   return static_cast<bool>(reset);
 }
 
-// Numpy and others set context variables in plain code, so a context alone does not mean a task.
+// NumPy and others set context variables in plain code, so having a context does not mean being a
+// task.
 bool inside_event_loop() {
-  if (g_running_loop == nullptr) {
+  if (g_asyncio.running_loop == nullptr) {
     PyObject* modules = PyImport_GetModuleDict();
     PyObject* asyncio = PyDict_GetItemString(modules, "asyncio.events");
     if (asyncio == nullptr) return false;
-    g_running_loop = PyObject_GetAttrString(asyncio, "_get_running_loop");
-    if (g_running_loop == nullptr) return false;
+    g_asyncio.running_loop = PyObject_GetAttrString(asyncio, "_get_running_loop");
+    if (g_asyncio.running_loop == nullptr) return false;
   }
-  const Ref loop(PyObject_CallNoArgs(g_running_loop));
+  const Ref loop(PyObject_CallNoArgs(g_asyncio.running_loop));
   return loop && loop.get() != Py_None;
 }
 
@@ -87,16 +91,16 @@ namespace detail {
 constinit thread_local PlainContext t_plain;
 
 record::Lane* task_stack(record::ThreadState& thread) noexcept {
-  // Called with or without an exception in flight (a scope may close while one is being handled).
+  // An exception may be set (a scope may close while one is being raised).
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   record::Lane* lane = thread.lane;
   PyObject* current = nullptr;
   const PyThreadState* state = current_thread_state();
   const bool in_loop = inside_event_loop();
-  // Whatever enters or leaves a context, or changes it, changes the version.
+  // Entering, leaving or changing a context changes the version.
   if (!in_loop) t_plain = {state->context, state->context_ver};
-  if (in_loop && PyContextVar_Get(g_variable, nullptr, &current) == 0) {
+  if (in_loop && PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0) {
     const Ref held(current);
     PyObject* context = current_thread_state()->context;
     const auto* token = reinterpret_cast<StackToken*>(current);
@@ -116,7 +120,7 @@ void note_task_stack(record::Lane& stack) noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyObject* current = nullptr;
-  if (PyContextVar_Get(g_variable, nullptr, &current) == 0 && current != nullptr) {
+  if (PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0 && current != nullptr) {
     const Ref held(current);
     auto* token = reinterpret_cast<StackToken*>(current);
     // A scope closed from another context changes nothing that is inherited from here.
@@ -131,8 +135,8 @@ void note_task_stack(record::Lane& stack) noexcept {
 
 bool add_stacks() {
   if (PyType_Ready(&g_token_type) != 0) return false;
-  g_variable = PyContextVar_New("sonde.stack", nullptr);
-  return g_variable != nullptr;
+  g_asyncio.variable = PyContextVar_New("sonde.stack", nullptr);
+  return g_asyncio.variable != nullptr;
 }
 
 }  // namespace sonde::native

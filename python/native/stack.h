@@ -1,5 +1,5 @@
-// Which stack of open scopes the running code belongs to: its thread's, or, inside asyncio, its
-// task's.
+// Which stack of open scopes the running code belongs to: that of its thread, or inside asyncio
+// that of its task.
 #pragma once
 
 #include "engine/record/lane.h"
@@ -18,10 +18,9 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept;
 void note_task_stack(record::Lane& stack) noexcept;
 }  // namespace detail
 
-// Never nullptr for a thread that has a lane; nullptr when a task can get no stack of its own,
-// which record::count_laneless then has to count.
+// nullptr only where a task can get no stack; the caller then calls record::count_laneless.
 inline record::Lane* current_stack(record::ThreadState& thread) noexcept {
-  // A task always runs in a context; plain code of a thread mostly has none.
+  // A task always runs in a context. Plain code of a thread usually has none.
   const PyThreadState* state = current_thread_state();
   if (state->context == nullptr || (state->context == detail::t_plain.context &&
                                     state->context_ver == detail::t_plain.version)) [[likely]]
@@ -29,8 +28,8 @@ inline record::Lane* current_stack(record::ThreadState& thread) noexcept {
   return detail::task_stack(thread);
 }
 
-// After a scope was opened or closed on a task's stack: tasks made from here on inherit the right
-// parent.
+// To be called after a scope was opened or closed: on the stack of a task, tasks made from now on
+// inherit the right parent.
 inline void stack_changed(record::ThreadState& thread, record::Lane& stack) noexcept {
   if (&stack != thread.lane) [[unlikely]]
     detail::note_task_stack(stack);

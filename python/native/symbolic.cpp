@@ -25,7 +25,7 @@ bool holds_symbolic(PyObject* value) noexcept {
   return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is_symbolic(first);
 }
 
-PyObject* know_symbolic(PyObject*, PyObject* type) {
+PyObject* set_keras_tensor_type(PyObject*, PyObject* type) {
   PyTypeObject* known = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
   Py_XINCREF(known);
   Py_XDECREF(std::exchange(g_symbolic_type, known));
@@ -33,9 +33,10 @@ PyObject* know_symbolic(PyObject*, PyObject* type) {
 }
 
 PyMethodDef g_functions[] = {
-    {"know_symbolic", know_symbolic, METH_O,
-     "know_symbolic(type)\n--\n\nModules called with such a value compute nothing: no forward. "
-     "None: there is no such type."},
+    {"set_keras_tensor_type", set_keras_tensor_type, METH_O,
+     "set_keras_tensor_type(type)\n--\n\nModules called with a value of this type compute nothing, "
+     "and "
+     "are no forwards. None: there is no such type."},
     {nullptr, nullptr, 0, nullptr},
 };
 

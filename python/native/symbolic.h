@@ -6,10 +6,10 @@
 
 namespace sonde::native {
 
-// The type that stands for a value; nullptr: there is none in this program.
+// Keras' type of objects that stand for values; nullptr: the program has none.
 extern PyTypeObject* g_symbolic_type;
 
-// Cold: looks at the arguments behind self, one level into lists, tuples and dicts.
+// Cold: looks at the arguments after self, one level into lists, tuples and dicts.
 SONDE_APART bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept;
 
 inline bool is_symbolic_call(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {

@@ -14,11 +14,11 @@ struct TensorType {
   bool complex = false;
 };
 
-// nullptr: statistics are not taken of such elements.
+// nullptr: there are no statistics for elements of this type.
 const TensorType* find_type(std::string_view name) noexcept;
-// By DLPack's code and width; nullptr where more has to be asked.
+// By DLPack's code and width; nullptr where these do not say enough.
 const TensorType* find_type(const DlTensor& tensor) noexcept;
-// Of the struct module's letters, for buffers that have no dtype (array.array, memoryview).
+// By the letter of the struct module, for buffers that have no dtype (array.array, memoryview).
 std::string_view name_of_format(const char* format) noexcept;
 
 }  // namespace sonde::native

@@ -12,7 +12,7 @@ namespace {
 
 using snapshot::Element;
 
-// Of arrays and variables that are not torch's. Interned once.
+// Names of attributes of arrays and variables of other frameworks than torch, interned once.
 struct Names {
 #define SONDE_NAME(x) PyObject* x = PyUnicode_InternFromString(#x)
   SONDE_NAME(shape);
@@ -103,7 +103,7 @@ bool TensorReader::set_rank(std::size_t rank) {
   return true;
 }
 
-// The parts of a complex number are neighbours in memory.
+// The two parts of a complex number are next to each other in memory.
 bool TensorReader::add_parts(bool complex) noexcept {
   parts_ = complex;
   if (!complex) return true;
@@ -116,7 +116,7 @@ bool TensorReader::add_parts(bool complex) noexcept {
 void TensorReader::name_dtype(PyObject* object) {
   const Ref dtype = ask(object, names().dtype);
   if (!dtype) return;
-  // NumPy, JAX and TensorFlow have types with a name, Keras has the name.
+  // The dtype of NumPy, JAX and TensorFlow is an object with a name; that of Keras is the name.
   const Ref named = PyUnicode_Check(dtype.get()) ? Ref() : ask(dtype.get(), names().name);
   PyObject* text = named ? named.get() : dtype.get();
   const char* utf8 = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
@@ -133,7 +133,7 @@ void TensorReader::learn_shape(PyObject* object) {
   if (!integers(sizes_of.get(), sizes(), rank_)) rank_ = 0;
 }
 
-// True: it says where it is, and that is not in the host's memory.
+// True: the object says that it is not in the host's memory.
 bool TensorReader::read_device(PyObject* object) {
   const Ref device = ask_method(object, names().__dlpack_device__);
   if (!device || !PyTuple_Check(device.get()) || PyTuple_GET_SIZE(device.get()) != 2) return false;
@@ -154,7 +154,7 @@ Readable TensorReader::read_other(PyObject* object, int depth) {
   }
   name_dtype(object);
   learn_shape(object);
-  // A variable stands for the tensor it holds, which for Keras may be torch's.
+  // A variable is read through the tensor it holds, which in Keras may be a tensor of torch.
   if (depth < 3 && of_keras_or_tensorflow(object)) {
     Ref value = ask(object, names().value);
     if (value && PyCallable_Check(value.get()) && Py_TYPE(value.get()) == &PyMethod_Type)
@@ -165,7 +165,7 @@ Readable TensorReader::read_other(PyObject* object, int depth) {
                                           : read_other(value.get(), depth + 1);
     }
   }
-  if (dtype_ == "unknown") return Readable::kUnknown;  // no tensor at all
+  if (dtype_ == "unknown") return Readable::kUnknown;  // not a tensor
   if (read_device(object)) return Readable::kElsewhere;
   PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   if (numpy == nullptr) return Readable::kUnknown;
@@ -202,7 +202,7 @@ Readable TensorReader::take_buffer() {
   for (std::uint32_t i = 0; i < rank_; ++i) {
     sizes()[i] = buffer_.shape[i];
     strides()[i] = buffer_.strides[i] / size;
-    // Fields of a record need not lie a whole number of elements apart.
+    // Between the fields of a record there may be a fraction of an element.
     if (buffer_.strides[i] % size != 0 && buffer_.shape[i] > 1) return Readable::kUnknown;
   }
   element_ = type->element;
@@ -212,8 +212,8 @@ Readable TensorReader::take_buffer() {
   return Readable::kYes;
 }
 
-// An array whose own buffer may not do: of a type the protocol cannot name, of foreign byte order,
-// or unevenly laid out.
+// For an array whose buffer cannot be used directly: of a type that the protocol cannot name, of
+// another byte order, or with strides that are no multiple of an element.
 Readable TensorReader::read_array(PyObject* array) {
   if (!PyObject_CheckBuffer(array)) return Readable::kUnknown;
   if (read_buffer(array) == Readable::kYes) return Readable::kYes;

@@ -1,5 +1,5 @@
-// One Python tensor as memory: torch, NumPy, TensorFlow, Keras, JAX, or anything that speaks the
-// buffer protocol. Nothing of the frameworks is linked or imported.
+// Finds the memory of a Python tensor: of torch, NumPy, TensorFlow, Keras, JAX, or anything with
+// the buffer protocol. The frameworks are neither linked nor imported.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ enum class Readable : std::uint8_t {
   kMeta,       // has a shape, but no values
   kSparse,     // or another layout that is not strided
   kQuantised,
-  kUnknown,  // no tensor, or of a type that has no plain memory or no numbers we know
+  kUnknown,  // not a tensor, or of a type without plain memory or with unknown numbers
 };
 
 const char* readable_text(Readable readable) noexcept;
 
-// Reads one object. It holds what keeps the memory alive until it is read again, cleared or
-// destroyed, all of which need the GIL; measuring what tensor() gives does not.
-// Another thread may give a torch tensor other memory meanwhile (`p.data = ...`).
+// Reads one object. The reader keeps the memory alive until it reads again, is cleared or
+// destroyed, all of which need the GIL; measuring what tensor() returns does not. Another thread
+// may meanwhile give a torch tensor other memory (`p.data = ...`).
 class TensorReader {
  public:
   TensorReader() = default;
@@ -34,18 +34,18 @@ class TensorReader {
   TensorReader(const TensorReader&) = delete;
   TensorReader& operator=(const TensorReader&) = delete;
 
-  // Never raises. Whatever the answer, dtype() and shape() hold what could be learnt.
+  // Never raises. dtype() and shape() hold what could be found out, whatever the result is.
   Readable read(PyObject* object) noexcept;
   void clear() noexcept;
 
   Readable readable() const noexcept { return readable_; }
-  // Values and layout; data points into the device's memory where that is elsewhere and known, and
-  // is null where it is not. A complex tensor has one more dimension than shape().
+  // Values and layout. `data` points into the memory of the device, if that is known, and is null
+  // otherwise. A complex tensor has one more dimension than shape().
   snapshot::Tensor tensor() const noexcept;
   const std::string& dtype() const noexcept { return dtype_; }  // "float32", "unknown"
   std::span<const std::int64_t> shape() const noexcept { return {sizes(), rank_}; }
   std::int64_t elements() const noexcept;
-  // DLPack's numbers: 1 CPU, 2 CUDA, 10 ROCm, ...; 0 where there is none of those.
+  // DLPack's numbers: 1 CPU, 2 CUDA, 10 ROCm, ...; 0: not known.
   int device_type() const noexcept { return device_type_; }
   int device_index() const noexcept { return device_index_; }
 

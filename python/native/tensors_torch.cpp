@@ -21,8 +21,8 @@ struct TorchType {
   const TensorType* type;
 };
 
-// Does it mean the negative of its memory? To ask takes torch longer than all the rest, and the
-// answer does not change: of a parameter it is asked once.
+// Is it a view whose values are the negatives of its memory? Asking torch takes longer than
+// everything else here, and the answer does not change, so it is asked once for a parameter.
 bool is_negative(const Torch& torch, PyObject* object, const void* data) {
   constexpr std::size_t kMany = 65536;
   static std::unordered_map<PyObject*, const void*> positive;  // guarded by the GIL
@@ -56,7 +56,7 @@ constexpr struct {
 
 }  // namespace
 
-// False: the attributes have to be asked.
+// False: the tensor has to be read through its attributes.
 bool TensorReader::read_exchange(PyObject* object) {
   const Torch& torch = *native::torch();
   if (torch.exchange == nullptr || !torch.is_plain(object)) return false;
@@ -76,8 +76,8 @@ bool TensorReader::read_exchange(PyObject* object) {
   device_type_ = tensor.device_type;
   device_index_ = tensor.device_index;
   if (device_type_ == kDlCpu) {
-    // Shares the memory: the object itself may be given another. A device's memory is read in the
-    // order of its stream, before the allocator can hand it out again.
+    // A detached view keeps this memory, even if the tensor is given another. On a device that is
+    // not needed: its memory is read in the order of its stream, before the allocator can reuse it.
     held_ = ask_method(object, torch_names().detach);
     if (!held_) return false;
   }
@@ -104,7 +104,7 @@ Readable TensorReader::read_torch(PyObject* object) {
     return ask(object, names.is_quantized).get() == Py_True ? Readable::kQuantised
                                                             : Readable::kUnknown;
   held_ = torch.is_plain(object) ? ask_method(object, names.detach) : Ref(Py_NewRef(object));
-  // A view that means the negative or conjugate of its memory: have torch write it out.
+  // A view whose values are the negatives or conjugates of its memory: torch makes a plain copy.
   if (held_ && type->type->complex && says_true(held_.get(), names.is_conj))
     held_ = ask_method(held_.get(), names.resolve_conj);
   if (held_ && says_true(held_.get(), names.is_neg))
@@ -115,7 +115,7 @@ Readable TensorReader::read_torch(PyObject* object) {
   if (!pointer || !PyLong_Check(pointer.get()) || !integers(stride.get(), strides(), rank_))
     return Readable::kUnknown;
   data_ = PyLong_AsVoidPtr(pointer.get());
-  // A subclass that only wraps others has a shape and no memory.
+  // A subclass that only wraps other tensors has a shape and no memory.
   if (data_ == nullptr && elements() != 0) return Readable::kUnknown;
   element_ = type->type->element;
   add_parts(type->type->complex);
@@ -128,7 +128,7 @@ Readable TensorReader::read_torch_device(PyObject* object) {
     device_type_ = 1;
     return Readable::kYes;
   }
-  // Quicker than by its name. ROCm calls itself the same, and is told apart by nothing else here.
+  // Quicker than asking for the name of the device. ROCm says the same, and is not told apart here.
   if (ask(object, names.is_cuda).get() == Py_True) {
     const Ref number = ask_method(object, names.get_device);
     device_type_ = 2;

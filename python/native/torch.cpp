@@ -10,7 +10,7 @@ namespace sonde::native {
 
 namespace {
 
-// Borrowed; nullptr where the program has not imported it.
+// Borrowed; nullptr where the program has not imported the module.
 PyObject* imported(const char* module) noexcept {
   return PyDict_GetItemString(PyImport_GetModuleDict(), module);
 }
@@ -39,7 +39,7 @@ const DlExchange* exchange_of(PyObject* tensor) noexcept {
   return found != nullptr && found->describe != nullptr ? found : nullptr;
 }
 
-// All or nothing: while torch is being imported parts of it are missing.
+// nullptr unless everything is there: while torch is being imported, parts of it are missing.
 const Torch* look_for_torch() noexcept {
   PyObject* here = imported("torch");
   if (here == nullptr) return nullptr;
@@ -59,35 +59,39 @@ const Torch* look_for_torch() noexcept {
                    .exchange = exchange};
 }
 
-// What is called on every step. Owned; nullptr where this torch has no such function.
+// Functions of torch that are called on every step. Owned; nullptr where this torch has none.
 struct Calls {
-  // What torch.is_grad_enabled() calls, without the interpreter; nullptr: it is not known here.
+  // The C++ function behind torch.is_grad_enabled(); nullptr: it was not found.
   bool (*grad_mode)();
   PyObject* is_grad_enabled;
-  PyObject* graph_task;  // gives -1 outside of a backward
+  PyObject* graph_task;  // returns -1 outside a backward
   PyObject* cuda;        // the module torch.cuda; nullptr in builds without
   PyObject* raw_stream;
   PyObject* device;
   PyObject* memory_stats;
 };
-SONDE_HOT_DATA constinit Calls g_calls = {};
-SONDE_HOT_DATA constinit PyObject* g_training_name = nullptr;  // interned
+struct Attached {
+  Calls calls;              // empty where torch is not attached
+  PyObject* training_name;  // "training", interned
+};
+SONDE_HOT_DATA constinit Attached g_torch = {};
 
 bool ask_for_gradients() noexcept {
-  if (g_calls.is_grad_enabled == nullptr) return true;
-  const Ref result(PyObject_CallNoArgs(g_calls.is_grad_enabled));
+  if (g_torch.calls.is_grad_enabled == nullptr) return true;
+  const Ref result(PyObject_CallNoArgs(g_torch.calls.is_grad_enabled));
   if (!result) PyErr_Clear();
   return result.get() != Py_False;
 }
 
-// c10::GradMode::is_enabled(). It is trusted where it says what torch says.
+// Looks up c10::GradMode::is_enabled(). It is used only if it agrees with torch.is_grad_enabled().
 void find_grad_mode() noexcept {
-  g_calls.grad_mode = nullptr;
-  if (g_calls.is_grad_enabled == nullptr) return;
+  g_torch.calls.grad_mode = nullptr;
+  if (g_torch.calls.is_grad_enabled == nullptr) return;
   static void* const library = ::dlopen("libc10.so", RTLD_NOW | RTLD_NOLOAD);
   void* found = library != nullptr ? ::dlsym(library, "_ZN3c108GradMode10is_enabledEv") : nullptr;
   const auto grad_mode = reinterpret_cast<bool (*)()>(found);
-  if (grad_mode != nullptr && grad_mode() == ask_for_gradients()) g_calls.grad_mode = grad_mode;
+  if (grad_mode != nullptr && grad_mode() == ask_for_gradients())
+    g_torch.calls.grad_mode = grad_mode;
 }
 
 bool built_for_cuda(PyObject* torch) noexcept {
@@ -108,7 +112,7 @@ const Torch* torch() noexcept {
 const TorchNames& torch_names() {
   static const auto* all = [] {
     const auto* made = new TorchNames;
-    g_training_name = made->training;
+    g_torch.training_name = made->training;
     return made;
   }();
   return *all;
@@ -122,14 +126,14 @@ bool is_data_loader(PyObject* object) noexcept {
 }
 
 SONDE_HOT bool in_training_mode(PyObject* module) noexcept {
-  // Mostly a plain entry of the module's dict: faster than asking for an attribute.
+  // Usually an entry of the module's dict, which is faster to read than an attribute.
   PyObject** dict = _PyObject_GetDictPtr(module);
   if (dict != nullptr && *dict != nullptr &&
-      _PyType_Lookup(Py_TYPE(module), g_training_name) == nullptr) [[likely]] {
-    const PyObject* flag = PyDict_GetItemWithError(*dict, g_training_name);
+      _PyType_Lookup(Py_TYPE(module), g_torch.training_name) == nullptr) [[likely]] {
+    const PyObject* flag = PyDict_GetItemWithError(*dict, g_torch.training_name);
     if (flag != nullptr) return flag != Py_False;
   }
-  const Ref flag(PyObject_GetAttr(module, g_training_name));
+  const Ref flag(PyObject_GetAttr(module, g_torch.training_name));
   if (!flag) PyErr_Clear();
   return !flag || flag.get() != Py_False;
 }
@@ -141,52 +145,53 @@ bool attach_torch() {
     PyErr_SetString(PyExc_RuntimeError, "the program has not imported torch");
     return false;
   }
-  g_calls.is_grad_enabled = PyObject_GetAttrString(here, "is_grad_enabled");
-  if (g_calls.is_grad_enabled == nullptr) return false;
+  g_torch.calls.is_grad_enabled = PyObject_GetAttrString(here, "is_grad_enabled");
+  if (g_torch.calls.is_grad_enabled == nullptr) return false;
   const Ref core = attribute(here, "_C");
-  g_calls.graph_task = attribute(core.get(), "_current_graph_task_id").release();
+  g_torch.calls.graph_task = attribute(core.get(), "_current_graph_task_id").release();
   if (built_for_cuda(here)) {
-    g_calls.cuda = attribute(here, "cuda").release();
-    g_calls.raw_stream = attribute(core.get(), "_cuda_getCurrentRawStream").release();
-    g_calls.device = attribute(core.get(), "_cuda_getDevice").release();
-    g_calls.memory_stats = attribute(core.get(), "_cuda_memoryStats").release();
+    g_torch.calls.cuda = attribute(here, "cuda").release();
+    g_torch.calls.raw_stream = attribute(core.get(), "_cuda_getCurrentRawStream").release();
+    g_torch.calls.device = attribute(core.get(), "_cuda_getDevice").release();
+    g_torch.calls.memory_stats = attribute(core.get(), "_cuda_memoryStats").release();
   }
   find_grad_mode();
   return true;
 }
 
 void detach_torch() noexcept {
-  const Calls old = std::exchange(g_calls, Calls{});
+  const Calls old = std::exchange(g_torch.calls, Calls{});
   for (PyObject* each : {old.is_grad_enabled, old.graph_task, old.cuda, old.raw_stream, old.device,
                          old.memory_stats})
     Py_XDECREF(each);
 }
 
 SONDE_HOT bool gradients_on() noexcept {
-  return g_calls.grad_mode != nullptr ? g_calls.grad_mode() : ask_for_gradients();
+  return g_torch.calls.grad_mode != nullptr ? g_torch.calls.grad_mode() : ask_for_gradients();
 }
 
 bool in_backward_thread() noexcept {
-  if (g_calls.graph_task == nullptr) return false;
-  const Ref task(PyObject_CallNoArgs(g_calls.graph_task));
+  if (g_torch.calls.graph_task == nullptr) return false;
+  const Ref task(PyObject_CallNoArgs(g_torch.calls.graph_task));
   if (!task) return PyErr_Clear(), false;
   return PyLong_AsLong(task.get()) != -1;
 }
 
-SONDE_HOT bool torch_has_cuda() noexcept { return g_calls.cuda != nullptr; }
+SONDE_HOT bool torch_has_cuda() noexcept { return g_torch.calls.cuda != nullptr; }
 
-void ignore_cuda() noexcept { Py_CLEAR(g_calls.cuda); }
+void ignore_cuda() noexcept { Py_CLEAR(g_torch.calls.cuda); }
 
 bool cuda_initialized() noexcept {
-  if (g_calls.cuda == nullptr) return false;
+  if (g_torch.calls.cuda == nullptr) return false;
   static PyObject* const name = PyUnicode_InternFromString("_initialized");
-  const Ref initialized(PyObject_GetAttr(g_calls.cuda, name));
+  const Ref initialized(PyObject_GetAttr(g_torch.calls.cuda, name));
   if (!initialized) PyErr_Clear();
   return initialized.get() == Py_True;
 }
 
 int current_cuda_device() noexcept {
-  const Ref device(g_calls.device != nullptr ? PyObject_CallNoArgs(g_calls.device) : nullptr);
+  const Ref device(g_torch.calls.device != nullptr ? PyObject_CallNoArgs(g_torch.calls.device)
+                                                   : nullptr);
   const long number = device ? PyLong_AsLong(device.get()) : -1;
   if (number < 0) return PyErr_Clear(), -1;
   return static_cast<int>(number);
@@ -195,8 +200,8 @@ int current_cuda_device() noexcept {
 bool current_cuda_stream(int device, void** stream) noexcept {
   const KeepError keep;
   const Ref number(PyLong_FromLong(device));
-  if (!number || g_calls.raw_stream == nullptr) return PyErr_Clear(), false;
-  const Ref result(PyObject_CallOneArg(g_calls.raw_stream, number.get()));
+  if (!number || g_torch.calls.raw_stream == nullptr) return PyErr_Clear(), false;
+  const Ref result(PyObject_CallOneArg(g_torch.calls.raw_stream, number.get()));
   if (!result) return PyErr_Clear(), false;
   *stream = PyLong_AsVoidPtr(result.get());
   if (*stream == nullptr && PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
@@ -204,14 +209,14 @@ bool current_cuda_stream(int device, void** stream) noexcept {
 }
 
 bool counts_cuda_memory() noexcept {
-  return g_calls.memory_stats != nullptr && g_calls.device != nullptr;
+  return g_torch.calls.memory_stats != nullptr && g_torch.calls.device != nullptr;
 }
 
 std::int64_t cuda_memory_peak() noexcept {
   if (!counts_cuda_memory()) return -1;
   const KeepError keep;
-  const Ref device(PyObject_CallNoArgs(g_calls.device));
-  const Ref stats(device ? PyObject_CallOneArg(g_calls.memory_stats, device.get()) : nullptr);
+  const Ref device(PyObject_CallNoArgs(g_torch.calls.device));
+  const Ref stats(device ? PyObject_CallOneArg(g_torch.calls.memory_stats, device.get()) : nullptr);
   PyObject* value = stats.get();
   for (const char* key : {"allocated_bytes", "all", "peak"}) {
     value = value != nullptr && PyDict_Check(value) ? PyDict_GetItemString(value, key) : nullptr;

@@ -1,6 +1,5 @@
-// What the extension uses of torch, and the only place that knows where torch keeps it. Nothing of
-// torch is linked or imported: it is looked up in the modules that the program itself has imported.
-// All of it needs the GIL.
+// Everything that the extension uses of torch. torch is neither linked nor imported: it is looked
+// up among the modules that the program has imported. Needs the GIL.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,8 @@
 
 namespace sonde::native {
 
-// DLPack's description of a tensor, and the call that fills one in. No Python object is made, which
-// is several times quicker than asking for the attributes. In torch since 2.10.
+// DLPack's description of a tensor, and the function that fills it in. No Python object is made,
+// which is several times quicker than reading attributes. In torch since 2.10.
 struct DlTensor {
   void* data;
   std::int32_t device_type, device_index;
@@ -40,13 +39,13 @@ struct Torch {
   bool is_tensor(PyObject* object) const noexcept {
     return PyObject_TypeCheck(object, tensor_base) != 0;
   }
-  // Is it nothing but memory? An object of any other class may be anything.
+  // Is it a tensor with plain memory? A tensor of another class may have any content.
   bool is_plain(PyObject* object) const noexcept {
     return Py_TYPE(object) == tensor || Py_TYPE(object) == parameter;
   }
 };
 
-// Is torch here? nullptr until the program has imported it.
+// nullptr until the program has imported torch.
 const Torch* torch() noexcept;
 
 // The names of attributes of torch's objects, interned.
@@ -91,12 +90,13 @@ inline bool is_torch_tensor(PyObject* object) noexcept {
   const Torch* known = torch();
   return known != nullptr && known->is_tensor(object);
 }
-// Also true for what only says that it is one, as the loaders of accelerate do.
+// By isinstance, so also true for the loaders of accelerate, which only claim to be one.
 bool is_data_loader(PyObject* object) noexcept;
-// Is the module in training mode? True where it does not say. Hot. Needs torch_names() once before.
+// Is the module in training mode? True where it has no such attribute. torch_names() must have been
+// called before. Hot.
 bool in_training_mode(PyObject* module) noexcept;
 
-// -- questions that are asked on every step; without an answer unless the hooks are in place --
+// -- questions that are asked on every step; they need attach_torch() --
 
 // Looks up what the questions need. False with an exception set.
 bool attach_torch();
@@ -109,7 +109,7 @@ bool in_backward_thread() noexcept;
 
 // Was torch built for CUDA? Hot.
 bool torch_has_cuda() noexcept;
-// As if it had not been built for CUDA, until it is attached again.
+// From now on torch counts as built without CUDA, until it is attached again.
 void ignore_cuda() noexcept;
 // Has the program begun to use CUDA? Asking never initializes it.
 bool cuda_initialized() noexcept;

@@ -10,12 +10,10 @@ namespace sonde::native {
 
 namespace {
 
-PyObject* g_on_use = nullptr;
-
 PyObject* on_first_use(PyObject*, PyObject* callback) {
   PyObject* wanted = callback == Py_None ? nullptr : Py_NewRef(callback);
-  detail::g_torch_awaited = wanted != nullptr;
-  Py_XDECREF(std::exchange(g_on_use, wanted));
+  detail::g_torch_use.awaited = wanted != nullptr;
+  Py_XDECREF(std::exchange(detail::g_torch_use.on_use, wanted));
   Py_RETURN_NONE;
 }
 
@@ -45,12 +43,12 @@ PyMethodDef g_functions[] = {
 
 namespace detail {
 
-constinit bool g_torch_awaited = false;
+constinit TorchUse g_torch_use;
 
 void torch_is_used() noexcept {
-  g_torch_awaited = false;
+  g_torch_use.awaited = false;
   const KeepError keep;
-  const Ref callback(std::exchange(g_on_use, nullptr));
+  const Ref callback(std::exchange(g_torch_use.on_use, nullptr));
   const Ref done(callback ? PyObject_CallNoArgs(callback.get()) : nullptr);
   if (!done) PyErr_Clear();
 }

@@ -1,8 +1,8 @@
-// What the hooks of trainers say: frameworks that have epochs and steps of their own.
+// What the hooks of trainers say. A trainer is the loop of a framework: it knows its epochs and
+// steps.
 #include "engine/hook/training.h"
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
-#include "python/native/training_call.h"
 
 namespace sonde::native {
 
@@ -11,7 +11,7 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-PyObject* step_over(PyObject*, PyObject*) {
+PyObject* mark_step_done(PyObject*, PyObject*) {
   with_training([](Training& training, Here) { training.step_over(); });
   Py_RETURN_NONE;
 }
@@ -21,14 +21,14 @@ PyObject* step_skipped(PyObject*, PyObject* optimizer) {
   Py_RETURN_NONE;
 }
 
-PyObject* step_begins(PyObject*, PyObject* index) {
+PyObject* open_step(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
   if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
   with_training([&](Training& training, Here here) { training.begin_step(here, number); });
   Py_RETURN_NONE;
 }
 
-PyObject* step_ends(PyObject*, PyObject*) {
+PyObject* close_step(PyObject*, PyObject*) {
   with_training([](Training& training, Here here) { training.end_step(here); });
   Py_RETURN_NONE;
 }
@@ -58,7 +58,7 @@ PyObject* explicit_trainer_ends(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* epoch_over(PyObject*, PyObject*) {
+PyObject* announce_epoch_end(PyObject*, PyObject*) {
   Boundaries::instance().end_innermost();
   Py_RETURN_NONE;
 }
@@ -71,29 +71,31 @@ PyObject* set_last_batch(PyObject*, PyObject* last) {
 }
 
 PyMethodDef g_functions[] = {
-    {"step_over", step_over, METH_NOARGS, "step_over()\n--\n\nThe step under way has been taken."},
+    {"mark_step_done", mark_step_done, METH_NOARGS,
+     "mark_step_done()\n--\n\nThe optimizer has taken the step that is open."},
     {"step_skipped", step_skipped, METH_O,
      "step_skipped(optimizer)\n--\n\nMixed precision has skipped the step of this optimizer."},
-    {"step_begins", step_begins, METH_O,
-     "step_begins(index)\n--\n\nA step with this number begins, or is the one that a fetch has "
-     "opened."},
-    {"step_ends", step_ends, METH_NOARGS,
-     "step_ends()\n--\n\nThe step that is open, if one is, ends here."},
+    {"open_step", open_step, METH_O,
+     "open_step(index)\n--\n\nBegins a step with this number; a step that a fetch has opened gets "
+     "the number."},
+    {"close_step", close_step, METH_NOARGS,
+     "close_step()\n--\n\nEnds the step that is open, if there is one."},
     {"trainer_begins", trainer_begins, METH_NOARGS,
-     "trainer_begins()\n--\n\nA trainer runs from here on: epochs are its own, and there is no "
-     "step outside of them."},
-    {"trainer_ends", trainer_ends, METH_NOARGS, "trainer_ends()\n--\n\nIt has ended."},
+     "trainer_begins()\n--\n\nA trainer runs from here on: it opens the epochs, and there is no "
+     "step outside them."},
+    {"trainer_ends", trainer_ends, METH_NOARGS, "trainer_ends()\n--\n\nThe trainer has ended."},
     {"closure_ends", closure_ends, METH_NOARGS,
      "closure_ends()\n--\n\nThe closure a trainer handed to an optimizer has run: the optimizer "
      "step itself begins."},
     {"explicit_trainer_begins", explicit_trainer_begins, METH_NOARGS,
      "explicit_trainer_begins()\n--\n\nA trainer runs from here on that opens its epochs, steps "
-     "and "
-     "validations itself: none is inferred."},
+     "and validations itself: none is inferred."},
     {"explicit_trainer_ends", explicit_trainer_ends, METH_NOARGS,
-     "explicit_trainer_ends()\n--\n\nIt has ended."},
-    {"epoch_over", epoch_over, METH_NOARGS,
-     "epoch_over()\n--\n\nThe epoch that is open here has ended, although its scope stays open."},
+     "explicit_trainer_ends()\n--\n\nThe trainer has ended."},
+    {"announce_epoch_end", announce_epoch_end, METH_NOARGS,
+     "announce_epoch_end()\n--\n\nThe innermost open epoch is over for snapshots, although its "
+     "scope "
+     "stays open."},
     {"set_last_batch", set_last_batch, METH_O,
      "set_last_batch(last)\n--\n\nWhether the epoch ends with the batch that was just fetched."},
     {nullptr, nullptr, 0, nullptr},

@@ -17,7 +17,7 @@ WeakList::Entry* WeakList::note(PyObject* object, PyObject* gone) noexcept {
     if (PyWeakref_GetObject(entry.reference) == object) return &entry;
   }
   const KeepError keep;
-  PyObject* reference = PyWeakref_NewRef(object, gone);  // may collect, and so come back here
+  PyObject* reference = PyWeakref_NewRef(object, gone);  // may run code that calls this
   if (reference == nullptr) return PyErr_Clear(), nullptr;
   if (entries_.size() >= most_) drop_dead();
   places_[object] = entries_.size();

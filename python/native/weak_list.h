@@ -1,5 +1,4 @@
-// Objects in the order in which they were first seen, none of them kept alive, as many as there
-// are.
+// Weak references to objects, in the order in which the objects were first seen. There is no limit.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +20,15 @@ class WeakList {
     bool gradients = false;     // models: has had a gradient
   };
 
-  // The object's entry, made if it is new; nullptr: it cannot be referred to weakly. The
-  // caller may run no Python code while it uses the entry. `gone`: called when it dies, with the
-  // reference; or nullptr.
+  // The entry of this object, made if it is new; nullptr: the object takes no weak references. The
+  // caller may run no Python code while it uses the entry. `gone` is called with the reference when
+  // the object dies; it may be nullptr.
   Entry* note(PyObject* object, PyObject* gone = nullptr) noexcept;
   std::size_t size() const noexcept { return entries_.size(); }
   Entry& operator[](std::size_t i) noexcept { return entries_[i]; }
-  // nullptr: it is dead.
+  // Empty: the object is dead.
   static Ref get(const Entry& entry) noexcept;
-  // Those that live, as a list; nullptr with an exception set.
+  // The objects that are alive, as a list; nullptr with an exception set.
   PyObject* alive() const;
   void clear() noexcept;
 
@@ -38,7 +37,7 @@ class WeakList {
 
   std::vector<Entry> entries_;
   std::unordered_map<const PyObject*, std::size_t> places_;
-  std::size_t most_ = 64;  // then the dead ones are dropped
+  std::size_t most_ = 64;  // at this size the dead are dropped
   std::uintptr_t made_ = 0;
 };
 

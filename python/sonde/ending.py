@@ -1,7 +1,7 @@
-"""How a run ends, and the exception that nobody caught.
+"""How a run ends, and the exception that was not caught.
 
 ``sys.excepthook`` and ``threading.excepthook`` get a listener in front, which hands on to whatever
-was there. Who exchanges them later, or has them called by hand, is not disturbed.
+was there. A program that exchanges them later, or calls them itself, is not disturbed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _listeners: list[_Listener] = []
 
 
 class _Listener:
-    """In front of one hook, until it is taken away; then it only hands on."""
+    """Listens in front of one hook until it is removed; after that it only hands on."""
 
     __slots__ = ("_called", "_hear", "_name", "_owner", "_previous")
 
@@ -47,7 +47,7 @@ class _Listener:
 def _hear_safely(hear: Callable[..., None], args: tuple[Any, ...]) -> None:
     try:
         hear(*args)
-    except Exception as error:  # the traceback has to be printed all the same
+    except Exception as error:  # the traceback has to be printed anyway
         log.swallowed("ending")
         log.warn("profiler", f"an uncaught exception is not in the trace: {error}")
 
@@ -72,7 +72,8 @@ def _listen_to_threads() -> None:
 
 
 def _uncaught(kind: object, value: object, traceback: object) -> None:
-    # The interpreter leaves it there before it calls the hook; who calls the hook by hand does not.
+    # The interpreter stores the exception before it calls the hook. A program that calls the hook
+    # itself does not.
     if value is _last_exception() and isinstance(value, BaseException):
         _core.scopes.note_exception(value)
         _core.session.annotate_exception(value)
@@ -86,7 +87,7 @@ def _uncaught_in_thread(args: Any) -> None:
 
 
 def _last_exception() -> BaseException | None:
-    """The one that ended the program; at a prompt it ended only a line."""
+    """The exception that ended the program; None at a prompt, where it ended only a line."""
     if hasattr(sys, "ps1"):
         return None
     value: BaseException | None = getattr(sys, "last_exc", None)  # from Python 3.12 on
@@ -96,18 +97,18 @@ def _last_exception() -> BaseException | None:
 # -- what the session says of its end --
 
 
-def by_shutdown() -> None:
-    """The program calls shutdown(), maybe while an exception is on its way."""
+def by_call() -> None:
+    """The program ends the session, maybe while an exception is being raised."""
     _core.session.annotate({"ended_by": "shutdown"})
     if (error := sys.exc_info()[1]) is not None:
         _core.session.annotate_exception(error)
 
 
 def by_exit() -> bool:
-    """The interpreter ends. True: the exit status is still to come."""
+    """The interpreter ends. Returns True: the exit status follows."""
     error = _last_exception()
     if error is not None:
-        # Also where the program has put its own hook in the place of ours.
+        # Needed where the program has replaced our hook by its own.
         _core.scopes.note_exception(error)
         _core.session.annotate_exception(error)
     _core.session.annotate({"ended_by": "exit" if error is None else "exception"})
@@ -115,7 +116,7 @@ def by_exit() -> bool:
 
 
 def by_exit_of_child() -> bool:
-    """A child of multiprocessing ends: what its function raised is on its way."""
+    """A child of multiprocessing ends; the exception of its function, if any, is being raised."""
     error = sys.exc_info()[1]
     if error is None:
         _core.session.annotate({"ended_by": "return", "exit_code": 0})
@@ -129,11 +130,11 @@ def by_exit_of_child() -> bool:
 
 
 def _say_exit(error: SystemExit) -> None:
-    # As multiprocessing takes it: a text is printed, and counts as 1.
+    # As multiprocessing does it: a text is printed, and the status is 1.
     code = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
     cause = error.__context__
     if code != 0 and cause is not None and not error.__suppress_context__:
-        _core.session.annotate_exception(cause)  # torch's workers catch what was raised, and exit
+        _core.session.annotate_exception(cause)  # torch's workers catch and exit
     _core.session.annotate(
         {"ended_by": "return" if code == 0 else "exit", "exit_code": code & 0xFF}
     )

@@ -26,7 +26,7 @@ class Ranks:
 
 
 def _integer(variable: str) -> int | None:
-    """None when not set; 0 for what is no 32-bit integer."""
+    """None if it is not set; 0 if it is no 32-bit integer."""
     text = os.environ.get(variable, "")
     if not text:
         return None

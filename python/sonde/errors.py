@@ -1,8 +1,8 @@
-"""What is raised beside ValueError and TypeError; a face translates it into its own classes."""
+"""Errors besides ValueError and TypeError. A face translates them into its own classes."""
 
 
 class MissingPackageError(ImportError):
-    """An optional package is needed for what was asked."""
+    """A package that is not installed is needed."""
 
     def __init__(self, package: str, purpose: str) -> None:
         super().__init__(

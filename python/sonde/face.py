@@ -1,13 +1,12 @@
 """What differs between the APIs ("faces") that a session can be started from.
 
-A face is one value: names for loggers, lines and the root span, the ids that its platform gives a
-run, its transport, and how it phrases advice. It is handed over when a session begins. The engine
-and this package know no face by name.
+A face is one value, handed over when a session begins. The engine and this package know no face by
+name.
 """
 
 from __future__ import annotations
 
-from sonde import _core
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,23 +17,57 @@ if TYPE_CHECKING:
 
 
 class Face:
-    """The face of no API: general words. A face of an API overrides what it says differently."""
+    """General words, for no API in particular. A face overrides what its API says differently."""
 
-    # Loggers are <name>.flush and so on, lines begin with [<name>], the root span is
-    # <name>.session.
+    # Loggers are called <name>.flush and so on, the root span <name>.session.
     name = "sonde"
+    # Every line begins with [<tag>].
+    tag = "sonde"
     # Classes that the hooks hand to frameworks are called <class_prefix>KerasCallback and so on.
     class_prefix = "Sonde"
+    # Where a session writes unless it is told otherwise.
+    directory = "./.sonde/"
+    # Environment variables of this API are called <variable_prefix>RUN_ID and so on.
+    variable_prefix = "SONDE_"
+    # Ids that the platform of this API gives a run, each in an environment variable.
+    platform_ids: tuple[str, ...] = ()
+    # What health reports as the transport of a session that sends its batches nowhere.
+    file_transport = "files"
+
+    # The call that starts a session: its arguments, and settings that are no arguments of it.
+    arguments: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    # Options of sonde.request.Request that this API calls differently.
+    option_names: Mapping[str, str] = {}
+
     # What to do about a kind of trouble, by its key. Messages of the engine have keys too.
     advice: Mapping[str, str] = {}
+    # How a program writes the calls that messages name: "start", "wrap", "watch", "frameworks".
+    calls: Mapping[str, str] = {}
 
     @property
     def prefix(self) -> str:
-        return f"[{self.name}] "
+        return f"[{self.tag}] "
+
+    def for_engine(self) -> dict[str, object]:
+        """What the engine needs of it."""
+        return {"name": self.name, "tag": self.tag, "advice": dict(self.advice)}
 
     def advise(self, key: str, general: str) -> str:
         """What a user of this API can do, as the end of a sentence."""
         return self.advice.get(key, general)
+
+    def call(self, key: str, general: str) -> str:
+        """How a user of this API writes a call."""
+        return self.calls.get(key, general)
+
+    def option(self, name: str) -> str:
+        """What this API calls an option of a session."""
+        return self.option_names.get(name, name)
+
+    def variable(self, name: str) -> str:
+        """The environment variable for a setting or an id."""
+        return self.variable_prefix + name.upper()
 
     def argument(self, name: str, shown: str) -> str:
         """How to give this argument of the call that starts a session."""
@@ -46,16 +79,17 @@ class Face:
 
     def platform_context(self) -> dict[str, str]:
         """Ids that the platform gave this run; what is not set is left out."""
-        return {}
+        values = {key: os.environ.get(self.variable(key), "") for key in self.platform_ids}
+        return {key: value for key, value in values.items() if value}
 
     def transport(
-        self, platform: Mapping[str, str], settings: Mapping[str, object], spool_dir: str | None
+        self, platform: Mapping[str, str], spool_dir: str | None
     ) -> tuple[str, Callable[[str], None] | None]:
-        """Name of the transport for health(), and what takes the batches, if anything does."""
-        return "FileOnlyTransport", None
+        """The name of the transport, and the function that takes the batches, if there is one."""
+        return self.file_transport, None
 
     def session_begins(self) -> None:
-        """Before a session begins: the face may have something to say."""
+        """Called before a session begins. The face may have something to say."""
 
 
 _current = Face()
@@ -67,21 +101,12 @@ def current() -> Face:
 
 
 def use(face: Face) -> None:
-    """From now on the engine and this package speak as ``face``."""
+    """From now on this package speaks as ``face``."""
     global _current
     _current = face
-    _core.session.set_face((face.name, dict(face.advice)))
-
-
-def introduce(face: Face) -> None:
-    """An API was imported. It speaks until a session begins, unless one is open."""
-    from sonde import session
-
-    if session.current() is None:
-        use(face)
 
 
 def named(made: type[T], name: str) -> type[T]:
-    """A class that frameworks show to the user, under a name of the face's."""
+    """Gives a class that frameworks show to the user a name of the current face."""
     made.__name__ = made.__qualname__ = _current.class_prefix + name
     return made

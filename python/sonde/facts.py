@@ -1,9 +1,9 @@
-"""What the session says of the program: the frameworks it uses, on what device, how precisely.
+"""What the session says of the program: its frameworks, device and precision.
 
-Little of that is known when profile() runs: torch may be imported later, and a model be moved to
-the GPU later still. So it is asked again wherever something may have changed: at the first use of a
-framework, at the first autocast, at every flush() and trace(), and at the end. What is known is in
-the journal at once, for the autopsy of a run that is killed.
+Little of that is known when a session begins: torch may be imported later, and a model be moved to
+the GPU later still. So it is looked up again wherever something may have changed: at the first use
+of a framework, at the first autocast, at every flush, when the trace is read, and at the end. What
+is known is in the journal at once, for the autopsy of a run that is killed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from sonde.hooks.patches import Patches
 
-# What others are built on comes first.
+# A framework that others are built on comes first.
 ORDER = ("torch", "tensorflow", "jax", "keras", "lightning", "transformers")
-# An autocast or a scaler that is switched off is waited for no longer than that many times.
+# After that many calls of an autocast or a scaler that is switched off, the watching ends.
 PATIENCE = 1000
 
 _current: _Facts | None = None
@@ -48,7 +48,7 @@ class _Facts:
             self.tell(ask=False)
 
     def tell(self, *, ask: bool) -> None:
-        """Without ``ask`` nothing is found out that takes longer than a look."""
+        """Writes what has changed into the session. Without ``ask`` no slow question is asked."""
         device, count = self._device(ask)
         self._mixed = self._mixed or _mixes_now()
         names = [name for name in ORDER if name in self._used]
@@ -69,7 +69,7 @@ class _Facts:
                 found = _jax_devices() or _tensorflow_gpus(self._used) or found
             if found is None:
                 return "cpu", 0
-            # A framework that sees none may not be the one that trains.
+            # A framework that sees no GPU may not be the one that trains.
             if found != ("cpu", 0):
                 self._gpus = found
             return found
@@ -85,13 +85,13 @@ def start() -> None:
 
 
 def refresh() -> None:
-    """Somebody looks: asks what may have changed."""
+    """Before the session is read or written: looks up what may have changed."""
     if _current is not None:
         _current.tell(ask=True)
 
 
 def stop() -> None:
-    """The session is about to end: what is known now is what it says."""
+    """The session is about to end: looks everything up a last time."""
     global _current
     refresh()
     _current = None
@@ -99,14 +99,14 @@ def stop() -> None:
 
 
 def forget() -> None:
-    """In a forked child: they are the parent's."""
+    """In a forked child: the facts are about the parent's session."""
     global _current
     _current = None
     _core.torch.on_first_use(None)
 
 
 def use(framework: str) -> None:
-    """The program uses it: its hook has something to record."""
+    """The program uses this framework: its hook has something to record."""
     if _current is not None:
         _current.use(framework)
 
@@ -121,7 +121,7 @@ def _torch_is_used() -> None:
 def watch_precision(torch: ModuleType, patches: Patches) -> None:
     """Notices the first autocast that is switched on, and the first GradScaler.
 
-    What is put in place for that takes itself away once it has seen it.
+    The replaced functions put the originals back once they have seen one.
     """
 
     def autocast_is_on(*args: object) -> bool:
@@ -147,7 +147,7 @@ def _until_seen(owner: Any, name: str, is_it: Callable[..., bool], patches: Patc
                     left = 0
                     if _current is not None:
                         _current.mix()
-            except Exception:  # of another version than those we know
+            except Exception:  # a version that we do not know
                 left = 0
             if left <= 0 and vars(owner).get(name) is call:
                 setattr(owner, name, original)
@@ -167,7 +167,7 @@ def _mixes_now() -> bool:
             return True
         if keras is not None:
             return str(keras.config.dtype_policy().name).startswith("mixed")
-    except Exception:  # half imported, or of a version unlike those we know
+    except Exception:  # half imported, or a version that we do not know
         pass
     return False
 
@@ -181,8 +181,8 @@ def _autocast_enabled(torch: ModuleType) -> bool:
 
 # -- devices --
 #
-# A profiler must not import a framework, nor start a CUDA context behind the program's back (a
-# forked child could then not use the GPU). None: there is nothing to ask, or not yet.
+# A profiler must not import a framework, nor start a CUDA context that the program did not start (a
+# forked child could then not use the GPU). None: the framework is not there, or not initialized.
 
 
 def _torch_gpus(ask: bool) -> tuple[str, int] | None:
@@ -196,7 +196,7 @@ def _torch_gpus(ask: bool) -> tuple[str, int] | None:
             count = int(torch.cuda.device_count())  # asks NVML, which takes milliseconds
         else:
             return None
-    except Exception:  # half imported, or of a version unlike those we know
+    except Exception:  # half imported, or a version that we do not know
         return None
     return ("cuda" if count else "cpu", count)
 

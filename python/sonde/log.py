@@ -1,6 +1,7 @@
-"""Messages of the profiler, on the loggers that the face documents.
+"""Messages of the profiler, on the loggers of the face.
 
-``logging`` is imported when a message is due. A topic is the name of a logger without the face's.
+``logging`` is imported when a message is due. A topic is the name of a logger without the name of
+the face: ``flush`` for ``sonde.flush``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def forward(level: int, logger: str, text: str) -> None:
 
     from sonde import terminal
 
-    # Without a handler of the program's a warning goes to the standard error.
+    # Where the program has set up no handler, a warning goes to the standard error.
     message = prefixed(text)
     terminal.aside(sys.stderr, lambda: logging.getLogger(logger).log(level, "%s", message))
 
@@ -29,7 +30,7 @@ def warn(topic: str, text: str) -> None:
 
 
 def info(topic: str, text: str) -> None:
-    """A program that has not imported ``logging`` would not see it."""
+    """Does nothing where the program has not imported ``logging``, and so would not show it."""
     if "logging" in sys.modules:
         forward(INFO, f"{face.current().name}.{topic}", text)
 
@@ -37,13 +38,13 @@ def info(topic: str, text: str) -> None:
 def swallowed(place: str) -> None:
     """Counts an error that was caught in ``place`` and after which the work goes on.
 
-    ``health()`` shows the counts as ``swallowed_errors``.
+    A session's health shows the counts as ``swallowed_errors``.
     """
     _core.session.note_swallowed(place)
 
 
 def prefixed(text: str) -> str:
-    """Every line says whose it is; an error of the program in the middle may have several."""
+    """With the face's prefix before every line; the text may quote an error of several lines."""
     prefix = face.current().prefix
     lines = text.splitlines() or [text]
     return "\n".join(line if line.startswith(prefix) else prefix + line for line in lines)

@@ -1,13 +1,16 @@
-"""Checks on what profile() is given; pure, so that a bad value leaves nothing behind."""
+"""Checks on the options of a session. They change nothing, so a bad value leaves nothing behind.
+
+``name`` is what the API calls the option.
+"""
 
 from __future__ import annotations
-
-from sonde import face
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeGuard
+
+    from sonde.face import Face
 
 SNAPSHOT_MODES = ("stats", "sampled", "full", "off")
 OUTPUTS = ("spool", "log", "stdout", "none")
@@ -18,104 +21,104 @@ LEVELS = ("epoch", "step", "all")
 MAX_FLUSH_INTERVAL = 365 * 86400.0
 
 
-def check_output(output: object) -> tuple[str, ...]:
+def check_output(name: str, output: object) -> tuple[str, ...]:
     """The sinks, in order, each once; empty means none. ``none`` ends the list where it stands."""
     if output is None:
         return ("spool",)
     if isinstance(output, str):
-        names: object = (output,)
+        entries: object = (output,)
     else:
-        names = output
+        entries = output
     try:
-        items = iter(names)  # type: ignore[call-overload]
+        items = iter(entries)  # type: ignore[call-overload]
     except TypeError:
         raise TypeError(
-            f"output must be a string or a list of strings, not {type(output).__name__}"
+            f"{name} must be a string or a list of strings, not {type(output).__name__}"
         ) from None
     sinks: dict[str, str] = {}
     for given in items:
         if not isinstance(given, str):
             raise ValueError(
-                f"output entries must be strings, got {given!r}; use {_choices(OUTPUTS)}"
+                f"{name} entries must be strings, got {given!r}; use {_choices(OUTPUTS)}"
             )
-        name = split_output(given)[0]
-        if name == "none":
+        sink = split_output(given, name)[0]
+        if sink == "none":
             return ()
-        if sinks.setdefault(name, given) != given:
-            raise ValueError(f"output has {name!r} twice: {sinks[name]!r} and {given!r}; keep one")
+        if sinks.setdefault(sink, given) != given:
+            raise ValueError(f"{name} has {sink!r} twice: {sinks[sink]!r} and {given!r}; keep one")
     return tuple(sinks.values())
 
 
-def split_output(given: str) -> tuple[str, str, str | None]:
+def split_output(given: str, name: str = "output") -> tuple[str, str, str | None]:
     """Sink, level of its lines, glob for their names.
 
-    ``"stdout"``, ``"stdout:epoch"``, ``"stdout:name=val*"``, ``"stdout:all,name=forward"``. Who
-    asks for a name sees it on every level.
+    ``"stdout"``, ``"stdout:epoch"``, ``"stdout:name=val*"``, ``"stdout:all,name=forward"``. A glob
+    without a level applies to every level.
     """
-    name, colon, rest = given.partition(":")
-    if name not in OUTPUTS:
-        raise ValueError(f"output {given!r} is not valid; use {_choices(OUTPUTS)}")
+    sink, colon, rest = given.partition(":")
+    if sink not in OUTPUTS:
+        raise ValueError(f"{name} {given!r} is not valid; use {_choices(OUTPUTS)}")
     if not colon:
-        return name, "step", None
+        return sink, "step", None
     if not rest.startswith("name="):
         level, comma, rest = rest.partition(",")
     else:
         level, comma = "all", ","
     glob = rest.removeprefix("name=")
     understood = level in LEVELS and (bool(glob) and glob != rest if comma else True)
-    if name not in LINE_OUTPUTS or not understood:
+    if sink not in LINE_OUTPUTS or not understood:
         raise ValueError(
-            f"output {given!r} is not valid; behind 'stdout:' or 'log:' write a level, "
+            f"{name} {given!r} is not valid; behind 'stdout:' or 'log:' write a level, "
             f"{_choices(LEVELS)}, or name=GLOB, or both: 'stdout:all,name=forward'"
         )
-    return name, level, glob if comma else None
+    return sink, level, glob if comma else None
 
 
-def check_snapshots(mode: object) -> str:
+def check_snapshots(name: str, mode: object) -> str:
     if not isinstance(mode, str) or mode not in SNAPSHOT_MODES:
-        raise ValueError(f"snapshots {mode!r} is not valid; use {_choices(SNAPSHOT_MODES)}")
+        raise ValueError(f"{name} {mode!r} is not valid; use {_choices(SNAPSHOT_MODES)}")
     return mode
 
 
-def check_sample_rate(rate: object) -> float:
-    value = _number("sample_rate", rate)
+def check_sample_rate(name: str, rate: object) -> float:
+    value = _number(name, rate)
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"sample_rate must lie between 0 and 1, got {rate!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {rate!r}")
     return value
 
 
-def check_flush_interval(interval: object) -> float:
-    value = _number("flush_interval", interval)
+def check_flush_interval(name: str, interval: object) -> float:
+    value = _number(name, interval)
     if not value > 0.0:  # also catches NaN
-        raise ValueError(f"flush_interval must be a number of seconds above 0, got {interval!r}")
+        raise ValueError(f"{name} must be a number of seconds above 0, got {interval!r}")
     return min(value, MAX_FLUSH_INTERVAL)
 
 
-def check_frameworks(frameworks: object) -> list[str] | None:
+def check_frameworks(name: str, frameworks: object) -> list[str] | None:
     """The names as requested, each once; None means detect, an empty list means none."""
     if frameworks is None:
         return None
     if not isinstance(frameworks, list | tuple):
-        raise ValueError(f"frameworks must be a list of names, got {frameworks!r}")
-    for name in frameworks:
-        if not isinstance(name, str):
-            raise ValueError(f"frameworks must be a list of strings, got {name!r} in it")
+        raise ValueError(f"{name} must be a list of names, got {frameworks!r}")
+    for framework in frameworks:
+        if not isinstance(framework, str):
+            raise ValueError(f"{name} must be a list of strings, got {framework!r} in it")
     return list(dict.fromkeys(frameworks))
 
 
-def check_flags(config: object) -> Mapping[str, object]:
-    """The caller's own feature flags, as they were at this moment."""
+def check_flags(name: str, flags: object) -> Mapping[str, object]:
+    """A copy of the program's feature flags."""
     from collections.abc import Mapping
 
-    if config is None:
+    if flags is None:
         return {}
-    if not isinstance(config, Mapping):
-        raise TypeError(f"config must be a mapping of feature flags, not {type(config).__name__}")
-    return dict(config)
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"{name} must be a mapping of feature flags, not {type(flags).__name__}")
+    return dict(flags)
 
 
-# What else has a meaning of its own in config=: a table with the one option of a hook, or of the
-# snapshots. Each is a whole number from 1 on.
+# Flags that mean something to the profiler: a table with the one option of a hook, or of the
+# snapshots. Each option is a whole number from 1 on.
 TABLES: dict[str, str | None] = {
     "torch": "epoch_steps",
     "snapshots": "threads",
@@ -125,32 +128,22 @@ TABLES: dict[str, str | None] = {
     "lightning": None,
     "jax": None,
 }
-ARGUMENTS = (
-    "config",
-    "frameworks",
-    "snapshots",
-    "sample_rate",
-    "flush_interval",
-    "enabled",
-    "path",
-    "output",
-)
-SETTINGS = ("output_dir", "spool_max_bytes", "trace_buffer_max_spans")
 
 
-def find_collisions(flags: Mapping[str, object]) -> list[str]:
-    """What is to be said of flags that are called like something of ours."""
+def find_collisions(face: Face, flags: Mapping[str, object]) -> list[str]:
+    """What to say about flags that have the name of an option of ours."""
     found = []
     for name, value in flags.items():
         if value is None:
             continue
         if name in TABLES and isinstance(value, dict):
-            found += _misunderstood(name, value)
+            found += _misunderstood(face, name, value)
             continue
         shown = _shown(value)
-        if (hint := _instead_of_flag(name, shown)) is not None:
+        if (hint := _instead_of_flag(face, name, shown)) is not None:
             found.append(
-                f"config={{{name!r}: {shown}}} is a flag of your own and sets nothing here: {hint}"
+                f"{face.option('flags')}={{{name!r}: {shown}}} is a flag of your own and sets "
+                f"nothing here: {hint}"
             )
     return found
 
@@ -160,19 +153,19 @@ def is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _misunderstood(name: str, table: dict[object, object]) -> list[str]:
-    """What is to be said of a table of options."""
+def _misunderstood(face: Face, name: str, table: dict[object, object]) -> list[str]:
+    """What to say about the members of a table that are not understood."""
     option = TABLES[name]
     wrong = {key: value for key, value in table.items() if key != option or not is_count(value)}
     if not wrong:
         return []
     instead = f"write {_example(name)} with N from 1 on" if option else "there are no options of it"
     shown = ", ".join(f"{_shown(key)}: {_shown(value)}" for key, value in wrong.items())
-    return [f"config={{{name!r}: {{{shown[:60]}}}}} sets nothing: {instead}"]
+    return [f"{face.option('flags')}={{{name!r}: {{{shown[:60]}}}}} sets nothing: {instead}"]
 
 
 def _shown(value: object) -> str:
-    """Nothing of the program's own code is asked."""
+    """The value in a message. No code of the program runs for that."""
     return repr(value)[:60] if type(value) in (str, int, float, bool) else "..."
 
 
@@ -180,30 +173,32 @@ def _example(name: str) -> str:
     return f'{{"{name}": {{"{TABLES[name]}": N}}}}'
 
 
-def _instead_of_flag(name: str, shown: str) -> str | None:
-    also = f"; options of it are a table, config={_example(name)}" if TABLES.get(name) else ""
-    if name in ARGUMENTS:
-        return face.current().argument(name, shown) + also
-    if name in SETTINGS:
-        return face.current().setting(name, shown)
+def _instead_of_flag(face: Face, name: str, shown: str) -> str | None:
+    also = ""
+    if TABLES.get(name):
+        also = f"; options of it are a table, {face.option('flags')}={_example(name)}"
+    if name in face.arguments:
+        return face.argument(name, shown) + also
+    if name in face.settings:
+        return face.setting(name, shown)
     if name in TABLES:
         return f"that name is kept for the {name} hook, call your flag something else{also}"
     return None
 
 
-def check_directory(path: object) -> str:
+def check_directory(name: str, path: object) -> str:
     """Name of the output directory, ``~`` expanded; the engine finds out whether it can be used."""
     import os
 
     if not isinstance(path, str | bytes | os.PathLike):
-        raise TypeError(f"path must be a directory name, not {type(path).__name__}")
-    name = os.fsdecode(path)
-    if "\0" in name:
-        raise ValueError("path must not contain a null character")
-    return os.path.expanduser(name)  # noqa: PTH111  (pathlib would cost 5 ms)
+        raise TypeError(f"{name} must be a directory name, not {type(path).__name__}")
+    directory = os.fsdecode(path)
+    if "\0" in directory:
+        raise ValueError(f"{name} must not contain a null character")
+    return os.path.expanduser(directory)  # noqa: PTH111  (pathlib would cost 5 ms)
 
 
-def check_count(name: str, value: object, at_least: int) -> int:
+def check_count(name: str, value: object, *, at_least: int) -> int:
     """A whole number, raised to ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number, got {value!r}")

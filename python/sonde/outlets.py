@@ -1,6 +1,6 @@
 """Where live lines go.
 
-The drain thread of the engine calls these; what they raise is logged once and goes no further.
+The drain thread of the engine calls these functions. What they raise is logged once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def log_lines(lines: list[str]) -> None:
 
 
 def print_lines(lines: list[str]) -> None:
-    """One line per closed span on the standard output of this moment, one write per batch."""
+    """One line per closed span on the current standard output, one write per batch."""
     stream = sys.stdout
     if stream is not None:
         text = "\n".join(lines) + "\n"
@@ -47,9 +47,9 @@ LINE_OUTLETS: dict[str, LineOutlet] = {"log": log_lines, "stdout": print_lines}
 def write_whole(stream: TextIO, text: str, encoding: str) -> None:
     """Writes lines that no print() of another thread can break in two.
 
-    The text layer of a stream hands on half lines when much is written at once, so this goes below
-    it where there is a below, and nobody else's: what stands in for a stream, or for its write(),
-    wants to see what is written. A character the encoding lacks costs itself, not the batch.
+    The text layer of a stream hands on half lines when much is written at once, so this writes to
+    the buffer below it. An object that replaces a stream, or its write(), is written to directly:
+    it wants to see what is written. A character that the encoding lacks is escaped.
     """
     if not _is_plain(stream):
         stream.write(text)

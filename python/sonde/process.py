@@ -24,9 +24,9 @@ def at_exit(callback: Callable[[], None], in_child: Callable[[], None]) -> None:
     if not _registered:
         _registered = True
         atexit.register(callback)
-    # A child of multiprocessing leaves through os._exit: only its own finalizers run, and those it
-    # had at birth are discarded, so each child has to register anew. One that still imports the
-    # main program is not born yet, in this sense.
+    # A child of multiprocessing leaves through os._exit. Only finalizers of multiprocessing run.
+    # The child discards those it has inherited, so each child has to register again. A child that
+    # still imports the main program discards its finalizers after the import.
     processes = multiprocessing_of_a_child()
     if processes is None or _finalized_pid == os.getpid():
         return
@@ -45,7 +45,7 @@ def multiprocessing_of_a_child() -> ModuleType | None:
     if processes is None:
         return None
     # A spawned child that imports the main program has no parent yet, but is marked; the server
-    # that children are forked off is known by its command line.
+    # that forks children is known by its command line.
     if (
         processes.parent_process() is not None
         or getattr(processes.current_process(), "_inheriting", False)
@@ -56,5 +56,5 @@ def multiprocessing_of_a_child() -> ModuleType | None:
 
 
 def at_fork_in_child(callback: Callable[[], None]) -> None:
-    """Runs ``callback`` in every forked child, after those given earlier. Once for each."""
+    """Runs ``callback`` in every forked child, after callbacks that were given earlier."""
     os.register_at_fork(after_in_child=callback)

@@ -1,9 +1,9 @@
-"""Which run this process is part of: one of its own, or that of the program that started it.
+"""Which run this process is part of: a new one, or that of the program that started it.
 
-All processes of a program have the same run id: forked ones know it, children of multiprocessing
-find it in the environment. Where the main program has not called profile() there is nothing to be
-found; what its children then have in common is the key that multiprocessing gives all of them.
-Any other subprocess is a program of its own, and its run another.
+All processes of a program have the same run id. Forked children inherit it, children of
+multiprocessing find it in the environment. Where the main program has no session, the id of its
+children is made from the key that multiprocessing gives all of them. Any other subprocess is a
+program with a run of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "SONDE_RUN"
 
-# What launchers (torchrun, Slurm, MPI) give all processes of a job alike.
+# Variables that launchers (torchrun, Slurm, MPI) set alike for all processes of a job.
 LAUNCHER_VARIABLES = (
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_RESTART_COUNT",
@@ -32,11 +32,11 @@ LAUNCHER_VARIABLES = (
 
 _seed = os.urandom(8).hex()  # forked children inherit it
 _sessions = 0  # begun in this process
-_forked = False  # off a process that had called profile()
+_forked = False  # from a process that had begun a session
 
 
 class Membership:
-    """Of one session. Making it begins another: call it once for each profile()."""
+    """The run that a session is part of. Making one counts a session: make one for each."""
 
     __slots__ = ("child", "launch", "process", "run")
 
@@ -52,16 +52,16 @@ class Membership:
             os.environ[VARIABLE] = self.run
 
     def attributes(self) -> dict[str, object]:
-        """Those of the session that say it, for readers of the spool."""
+        """Attributes of the session, for readers of the spool."""
         found = {"sonde.run": self.run, "sonde.process": self.process, "sonde.launch": self.launch}
         return {name: value for name, value in found.items() if value}
 
 
 def _inherited() -> str:
-    """What profile() in the main program has put into the environment of its children.
+    """The run id that the main program has put into the environment of its children.
 
-    "" where another program did it, which then started this one: the main program had it from the
-    beginning.
+    "" where the main program itself found it in its environment: then it is the id of another
+    program, which started the main program.
     """
     run = os.environ.get(VARIABLE, "")
     if not run or process.multiprocessing_of_a_child() is None:

@@ -68,7 +68,7 @@ class SummaryText(TraceText):
 def trace(format: str, name: str | None, last: int | None, summary: bool = False) -> Any:
     """Spans of the current session, closed and open, in one of ``FORMATS``."""
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"trace() name must be a str or None, not {type(name).__name__}")
+        raise TypeError(f"name must be a str or None, not {type(name).__name__}")
     if last is not None:
         last = index(last)
     if format not in FORMATS:

@@ -1,4 +1,4 @@
-"""What profile() was asked to do."""
+"""What a session was asked to do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEFAULT_TRACE_SPANS = 100_000
+    from sonde.face import Face
+
+DEFAULTS: dict[str, object] = {
+    "flags": None,
+    "frameworks": None,
+    "snapshots": "stats",
+    "sample_rate": 0.01,
+    "flush_interval": 1.0,
+    "output": None,
+    "spool_max_bytes": 1_000_000_000,
+    "trace_max_spans": 100_000,
+}
 
 
 class Request:
-    """Every value checked, nothing done yet. What ``given`` leaves open comes from ``settings``."""
+    """The options of a session. Every value is checked, and nothing is done yet.
+
+    ``wanted`` has any of ``DEFAULTS`` and ``directory``; None stands for the default. Messages use
+    the names that ``face`` has for the options.
+    """
 
     __slots__ = (
         "directory",
@@ -20,33 +35,30 @@ class Request:
         "flush_interval",
         "frameworks",
         "sample_rate",
-        "settings",
         "sinks",
         "snapshots",
         "spool_max_bytes",
         "trace_max_spans",
     )
 
-    def __init__(self, settings: Mapping[str, object], given: Mapping[str, object]) -> None:
-        def pick(name: str) -> object:
-            value = given.get(name)
-            return settings[name] if value is None else value
+    def __init__(self, face: Face, wanted: Mapping[str, object]) -> None:
+        defaults = DEFAULTS | {"directory": face.directory}
+        if unknown := wanted.keys() - defaults.keys():
+            raise TypeError(f"a session has no option {', '.join(sorted(unknown))}")
 
-        self.flags = options.check_flags(given.get("config"))
-        self.frameworks = options.check_frameworks(given.get("frameworks"))
-        self.snapshots = options.check_snapshots(pick("snapshots"))
-        self.sample_rate = options.check_sample_rate(pick("sample_rate"))
-        self.flush_interval = options.check_flush_interval(pick("flush_interval"))
-        self.sinks = options.check_output(pick("output"))
-        self.directory = options.check_directory(given.get("path") or settings["output_dir"])
-        self.spool_max_bytes = options.check_count(
-            "spool_max_bytes", settings["spool_max_bytes"], 0
-        )
-        spans = settings["trace_buffer_max_spans"]
-        self.trace_max_spans = options.check_count(
-            "trace_buffer_max_spans", DEFAULT_TRACE_SPANS if spans is None else spans, 1
-        )
-        self.settings = settings
+        def named(option: str) -> tuple[str, object]:
+            value = wanted.get(option)
+            return face.option(option), defaults[option] if value is None else value
+
+        self.flags = options.check_flags(*named("flags"))
+        self.frameworks = options.check_frameworks(*named("frameworks"))
+        self.snapshots = options.check_snapshots(*named("snapshots"))
+        self.sample_rate = options.check_sample_rate(*named("sample_rate"))
+        self.flush_interval = options.check_flush_interval(*named("flush_interval"))
+        self.sinks = options.check_output(*named("output"))
+        self.directory = options.check_directory(*named("directory"))
+        self.spool_max_bytes = options.check_count(*named("spool_max_bytes"), at_least=0)
+        self.trace_max_spans = options.check_count(*named("trace_max_spans"), at_least=1)
 
     def output_dir(self) -> str | None:
         """Absolute, so that a later chdir changes nothing; None when nothing is to be on disk.

@@ -1,4 +1,4 @@
-"""The process-wide session: at most one at a time, whichever face opened it."""
+"""The session of this process: at most one at a time, whichever API opened it."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
+    from sonde.face import Face
     from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
-    from sonde.face import Face
-
     Opening = tuple[Request, str | None, Callable[[str], None] | None]
 
-# Re-entrant: a signal handler of the host may call shutdown() while profile() runs on its thread.
+# Re-entrant: a signal handler may end the session while ``begin`` runs on the same thread.
 _lock = RLock()
 _current: Profiler | None = None
-_inherited: list[Hook] = []  # of the parent's session, in a forked child: still in place
+# In a forked child: the hooks of the parent's session, which are still in place.
+_inherited: list[Hook] = []
 
-# What a counter is where there was no session, by its type; a path is None.
+# The value of a counter where there was no session, by its type; a path is None.
 _NOTHING: dict[type, object] = {int: 0, dict: {}}
 
 
 class Profiler:
-    """Handle of a session. profile() makes it; most callers never look at it."""
+    """Handle of a session. Most programs never look at it."""
 
     __slots__ = (
         "_config",
@@ -51,16 +51,14 @@ class Profiler:
         "_final",
         "_hooks",
         "_opening",
-        "_owner",
         "_platform",
         "_spool_dir",
         "_transport",
     )
 
-    def __init__(self, owner: object, enabled: bool, config: Mapping[str, object]) -> None:
+    def __init__(self, enabled: bool, config: Mapping[str, object]) -> None:
         from types import MappingProxyType
 
-        self._owner: Any = owner
         self._enabled = enabled
         self._config: Mapping[str, object] = MappingProxyType(dict(config))
         self._platform: dict[str, str] = {}
@@ -77,7 +75,7 @@ class Profiler:
 
     @property
     def config(self) -> Mapping[str, object]:
-        """The caller's own feature flags, as given to profile(). Read-only."""
+        """The program's feature flags, as they were when the session began. Read-only."""
         return self._config
 
     @property
@@ -106,7 +104,7 @@ class Profiler:
         """Writes what is recorded so far, to every sink and the transport, before it returns."""
         if self.enabled:
             _guarded(facts.refresh, "what the session says of itself may be out of date")
-            _guarded(_core.session.flush, "flush() failed")
+            _guarded(_core.session.flush, "flushing failed")
 
     def trace(
         self,
@@ -121,11 +119,11 @@ class Profiler:
         return trace(format, name, last, summary)
 
     def shutdown(self) -> None:
-        """Closes what is open, writes everything, and makes way for another profile()."""
-        self._end(_by_shutdown)
+        """Closes what is open, writes everything, and makes way for another session."""
+        self._end(_by_call)
 
     def _end(self, say_how: Callable[[], bool]) -> None:
-        """``say_how`` tells the session what ends it, and whether an exit status follows."""
+        """``say_how`` tells the session what ends it; it returns whether an exit status follows."""
         global _current
         with _lock:
             if _current is not self:
@@ -139,7 +137,7 @@ class Profiler:
                     _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
                     _guarded(
                         lambda: _core.session.stop(at_exit=say_how()),
-                        "shutdown() could not write everything",
+                        "not everything could be written at the end of the session",
                     )
                     self._final = _core.session.counters()
             finally:
@@ -161,9 +159,7 @@ class Profiler:
         output_dir = _output_dir(request)
         if output_dir is not None:
             self._spool_dir = f"{output_dir}/spool"
-        self._transport, on_batch = face.current().transport(
-            self._platform, request.settings, self._spool_dir
-        )
+        self._transport, on_batch = face.current().transport(self._platform, self._spool_dir)
         frameworks = hooks.detect() if request.frameworks is None else request.frameworks
         self._opening = (request, output_dir, on_batch)
         self._open_engine(*self._opening)
@@ -196,7 +192,7 @@ class Profiler:
                 | {"snapshots": request.snapshots},
                 "lines": _line_outlets(request.sinks),
                 "on_batch": on_batch,
-                "face": (face.current().name, dict(face.current().advice)),
+                "face": face.current().for_engine(),
             }
         )
         snapshots.start(
@@ -204,28 +200,28 @@ class Profiler:
             request.sample_rate,
             self._config.get("snapshots"),
             self._platform.get("run_id") or member.launch or member.run,
+            lambda: hooks.troubles(self._hooks),
         )
         facts.start()
 
     def _reopen(self) -> None:
-        """In a child forked off a process that had recorded nothing in its session."""
+        """Opens the session again, in a child of a process that had recorded nothing in it."""
         if self._opening is not None:
             self._open_engine(*self._opening)
 
 
-def profile(
-    handle: type[P],
-    owner: object,
-    settings: Mapping[str, object],
-    *,
-    enabled: bool,
-    given: Mapping[str, object],
+def begin(
     speaker: Face,
+    make: Callable[[bool, Mapping[str, object]], P],
+    wanted: Mapping[str, object],
+    *,
+    enabled: bool = True,
 ) -> P:
     """Opens the session, or returns the handle of the one that is open.
 
-    ``given`` are the arguments of the call; what is None there comes from ``settings``.
-    ``speaker`` is the face whose user called.
+    ``speaker`` is the face of the API that the program called. ``make(enabled, flags)`` returns a
+    handle of that API. ``wanted`` are the options, as ``Request`` takes them. A bad option raises,
+    and leaves everything as it was.
     """
     global _current
     with _lock:
@@ -238,12 +234,12 @@ def profile(
                     "start another",
                 ),
             )
-            return _current  # type: ignore[return-value]  # another face's handle has the same members
-        face.use(speaker)
+            return _current  # type: ignore[return-value]  # another API's handle has the same members
         if enabled:
-            request = Request(settings, given)
-            made = handle(owner, True, request.flags)
-            for collision in options.find_collisions(request.flags):
+            request = Request(speaker, wanted)
+            face.use(speaker)
+            made = make(True, request.flags)
+            for collision in options.find_collisions(speaker, request.flags):
                 log.warn("profiler", collision)
             speaker.session_begins()
             hooks.uninstall(_inherited)
@@ -251,10 +247,18 @@ def profile(
             made._start(request)
             process.at_exit(_process_ends, _child_ends)
         else:
-            made = handle(owner, False, _flags_unchecked(given.get("config")))
+            face.use(speaker)
+            made = make(False, _flags_unchecked(wanted.get("flags")))
             _core.session.set_recording(False)
         _current = made
         return made
+
+
+def introduce(speaker: Face) -> None:
+    """An API was imported. Messages are in its words until a session begins, unless one is open."""
+    if _current is None:
+        face.use(speaker)
+        _core.session.set_face(speaker.for_engine())
 
 
 def current() -> Profiler | None:
@@ -263,19 +267,30 @@ def current() -> Profiler | None:
 
 
 def flush() -> None:
-    """Profiler.flush() of the open session, if there is one."""
+    """Writes what the open session has recorded so far, if there is one."""
     if (profiler := _current) is not None:
         profiler.flush()
 
 
 def shutdown() -> None:
-    """Profiler.shutdown() of the open session, if there is one."""
+    """Ends the open session, if there is one."""
     if (profiler := _current) is not None:
         profiler.shutdown()
 
 
-def _by_shutdown() -> bool:
-    ending.by_shutdown()
+def watch(model: object, name: str | None = None) -> None:
+    """Capture the weights and gradients of this model at the end of every epoch.
+
+    Keras, transformers and Lightning tell their model by themselves, and in a plain loop the models
+    are found that an optimizer trains. With several models each tensor's name begins with ``name``,
+    or the name of the model's class. The model is not kept alive. Without a session it is
+    remembered for the next one. Never raises.
+    """
+    snapshots.watch(model, name, early=_current is None)
+
+
+def _by_call() -> bool:
+    ending.by_call()
     return False
 
 
@@ -290,7 +305,7 @@ def _child_ends() -> None:
 
 
 def health() -> dict[str, Any]:
-    """Profiler.health() of the open session, or its shape with nothing in it."""
+    """State and losses of the open session; without one, the same keys with nothing in them."""
     return _health(_current)
 
 
@@ -349,21 +364,21 @@ def _line_outlets(
 
 
 def _root_attributes(ranks: environment.Ranks, platform: dict[str, str]) -> dict[str, object]:
-    """What is known of it from the start; the rest comes from ``facts`` and ``ending``."""
+    """What is known of the session at its start; the rest comes from ``facts`` and ``ending``."""
     attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
     attrs.update((f"{face.current().name}.{key}", value) for key, value in platform.items())
     return attrs
 
 
-def _flags_unchecked(config: object) -> Mapping[str, object]:
+def _flags_unchecked(flags: object) -> Mapping[str, object]:
     try:
-        return options.check_flags(config)
-    except TypeError:  # a profiler that is switched off judges nothing
+        return options.check_flags("flags", flags)
+    except TypeError:  # a profiler that is switched off never raises
         return {}
 
 
 def _guarded(work: Callable[[], None], failure: str) -> None:
-    """The host goes on whatever happens in here."""
+    """Runs ``work``. If it raises, the error is logged and the program goes on."""
     try:
         work()
     except Exception as error:
@@ -372,10 +387,11 @@ def _guarded(work: Callable[[], None], failure: str) -> None:
 
 
 def _reset_in_child() -> None:
-    """After a fork: the session is the parent's. One that was switched off stays so.
+    """After a fork: the session is the parent's, and the child begins without one.
 
-    So does one that nobody has recorded in and that waits for it: a server that forks children (the
-    start method "forkserver") has imported the main program for them, profile() and all.
+    A session that is switched off stays so. One that is on demand and has recorded nothing yet is
+    opened again in the child: the server of the start method "forkserver" has imported the main
+    program, and so begun the session, on behalf of its children.
     """
     global _lock, _current
     _lock = RLock()

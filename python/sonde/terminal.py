@@ -1,4 +1,4 @@
-"""Lines of ours on a terminal where the program draws a progress bar: they never share a line."""
+"""Writes lines to a terminal on which the program draws progress bars, so that they do not mix."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Longer than anybody draws. Whoever holds on to a bar for longer must not hold us up.
+# Drawing a bar takes less. Code that holds the lock of the bars for longer must not delay us.
 PATIENCE_S = 0.5
 CLEAR_LINE = "\r\033[K"
 
 
 class Hidden:
-    """Bars of tqdm that are out of sight, and the locks that keep them there."""
+    """Bars of tqdm that are hidden, and the locks that keep tqdm from drawing them."""
 
     __slots__ = ("bars", "locks")
 
@@ -34,7 +34,7 @@ def aside(stream: Any, write: Callable[[], object]) -> None:
 
 
 def hide(stream: Any) -> Hidden:
-    """Takes the bars away until ``show``. Does nothing where ``stream`` is no terminal.
+    """Hides the bars until ``show``. Does nothing where ``stream`` is no terminal.
 
     Those of rich move by themselves: it stands in for ``sys.stdout`` and ``sys.stderr``.
     """
@@ -50,16 +50,16 @@ def hide(stream: Any) -> Hidden:
                     hidden.bars.append(bar)
                     bar.clear(nolock=True)
         elif drawn or "keras" in sys.modules:
-            # Whoever draws there draws again. A plain print(end="") of the program's would be lost,
-            # so this is done only where somebody does.
+            # Clears the line. A bar is drawn again, but the text of a plain print(end="") would be
+            # lost, so this is done only where bars are drawn.
             stream.write(CLEAR_LINE)
     except Exception:
-        pass  # a bar that is just closed, another version of tqdm: the line comes all the same
+        pass  # a bar that was just closed, another version of tqdm: the line is written anyway
     return hidden
 
 
 def show(hidden: Hidden) -> None:
-    """The bars come back below what was written."""
+    """Draws the bars again, below what was written."""
     try:
         for bar in hidden.bars:
             bar.refresh(nolock=True)
@@ -82,5 +82,5 @@ def _take_locks(tqdm: Any, hidden: Hidden) -> bool:
 def _is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except Exception:  # None, closed, or an object of the program's
+    except Exception:  # None, closed, or an object of the program
         return False

@@ -1,4 +1,4 @@
-"""Programs that train in a loop no hook knows: one hint at the end, with what to write.
+"""A hint for programs that train in a loop that no hook sees: what to write around it.
 
 JAX compiles a step into one function, and TensorFlow can: from outside there is nothing to see of
 an epoch or a step. While such a framework is imported and no level was ever open, a thread of ours
@@ -41,7 +41,7 @@ def _tensorflow_was_used() -> bool:
     return bool(getattr(current, "_initialized", False))
 
 
-# Module whose import shows it -> what it is called, and whether it has computed anything.
+# Module of a framework -> its name, and a function that says whether it has computed anything.
 USED: dict[str, tuple[str, Callable[[], bool]]] = {
     "jax": ("JAX", _jax_was_used),
     "tensorflow": ("TensorFlow", _tensorflow_was_used),
@@ -49,7 +49,7 @@ USED: dict[str, tuple[str, Callable[[], bool]]] = {
 
 
 class Lookout:
-    """Of one session, from the first import of such a framework on."""
+    """Looks out for a loop in one session, from the first import of such a framework on."""
 
     def __init__(self) -> None:
         self._used: list[str] = []
@@ -57,14 +57,14 @@ class Lookout:
         self._stop = allocate_lock()
         self._stop.acquire()
         self._loop_found = False
-        self.noted = False  # on the session's span
+        self.noted = False  # the hint is on the session's span
         self._main = _main_thread()
         self._began = monotonic()
 
     def start(self) -> None:
         try:
             start_new_thread(self._look_now_and_then, ())
-        except RuntimeError:  # no thread to be had: a hint without a place
+        except RuntimeError:  # no thread could be started: the hint names no place
             return
 
     def stop(self) -> None:
@@ -82,7 +82,7 @@ class Lookout:
             pause = min(pause * GROWTH, RAREST_LOOK_S)
 
     def _note_use(self) -> None:
-        """In time: at the end of the process a framework may have put everything away."""
+        """Notes which frameworks are used. At the end of the process they may not tell any more."""
         for title, was_used in USED.values():
             if title not in self._used and _safely(was_used):
                 self._used.append(title)
@@ -94,7 +94,7 @@ class Lookout:
             self._seen[place] = self._seen.get(place, 0) + 1
 
     def hint(self) -> str | None:
-        """What to say; None: there is a loop on record, or nothing was computed."""
+        """The text; None if there is a loop on record, or if nothing was computed."""
         if self._loop_found or monotonic() - self._began < SHORTEST_RUN_S:
             return None
         self._note_use()
@@ -141,22 +141,21 @@ def forget() -> None:
 
 
 def note() -> str | None:
-    """The hint, if one is due, on the session's span: somebody reads, or the session ends."""
+    """Before the session is read, and at its end: puts the hint on its span, if one is due."""
     if _lookout is None:
         return None
     text = _safely(_lookout.hint)
     if text is not None or _lookout.noted:
         _lookout.noted = text is not None
-        # Readers take it as it stands, without undoing escapes.
+        # Readers show it as it is stored, without undoing escapes.
         plain = (text or "").replace("\\", "?").replace('"', "?")
-        _core.session.annotate(
-            {"sonde.hint": plain}
-        )  # empty: what was due before the loop began is not
+        # An empty text removes a hint that was due before the loop began.
+        _core.session.annotate({"sonde.hint": plain})
     return text
 
 
 def end() -> None:
-    """The session ends: says it once, in the log too."""
+    """The session ends: logs the hint, if one is due."""
     global _lookout
     while _watched:
         unwatch(_watched.pop(), _begin)
@@ -170,7 +169,7 @@ def end() -> None:
 
 
 def _place_of(frame: FrameType | None) -> tuple[str, int] | None:
-    """The innermost frame of the program's own code."""
+    """File and line of the innermost frame of the program."""
     for _ in range(DEEPEST):
         if frame is None:
             return None
@@ -199,7 +198,7 @@ def _is_child() -> bool:
 
 
 def _safely(ask: Callable[[], _T]) -> _T | None:
-    """A question to another's internals; None where it is not understood."""
+    """Asks about the internals of a framework; None where that raises."""
     try:
         return ask()
     except Exception:

@@ -1,6 +1,8 @@
-"""The functions of the extension are in groups; what only tests call is not in it at all."""
+"""The functions of the extension are in groups, and the packages use all of them."""
 
+import ast
 import importlib
+import re
 import tomllib
 from pathlib import Path
 
@@ -25,6 +27,24 @@ def test_the_packages_do_not_need_what_only_tests_have():
     files = [f for name in ("sonde", "cirron") for f in (ROOT / "python" / name).rglob("*.py")]
     assert files
     assert not [file for file in files if "_testing" in file.read_text()]
+
+
+# sonde._testing has its own copy of the code, and these are about what _core itself has in use.
+ONLY_FOR_TESTS = {"device.await_kernels", "device.cuda_events_made"}
+
+
+def test_the_packages_use_every_function():
+    files = [f for name in ("sonde", "cirron") for f in (ROOT / "python" / name).rglob("*.py")]
+    used = set(re.findall(r"\b_core\.(\w+\.\w+)", "\n".join(f.read_text() for f in files)))
+    stubs = {group: (ROOT / "python/sonde/_core" / f"{group}.pyi").read_text() for group in GROUPS}
+    there = {
+        f"{group}.{node.name}"
+        for group, text in stubs.items()
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert len(there) > 50
+    assert there - used == ONLY_FOR_TESTS
 
 
 def test_the_wheel_has_the_extension_alone():

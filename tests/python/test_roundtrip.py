@@ -10,7 +10,7 @@ import cirron as ci
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sonde import _core
+from sonde import _testing
 from spool_files import Spool, strict_json
 
 QUICK = settings(
@@ -188,12 +188,12 @@ def test_any_order_of_opening_and_closing_leaves_a_tree(actions):
 @QUICK
 @given(plain)
 def test_json_writer_alters_nothing(value):
-    assert strict_json(_core.session.encode_json([value])) == normal([value])
+    assert strict_json(_testing.encode_json([value])) == normal([value])
 
 
 @given(st.floats())
 def test_json_writer_keeps_every_float(value):
-    read = strict_json(_core.session.encode_json(value))
+    read = strict_json(_testing.encode_json(value))
     if math.isfinite(value):
         assert isinstance(read, float)
         assert repr(read) == repr(value)

@@ -1,5 +1,5 @@
-// sonde._testing: what only tests and benches call. An extension of its own, not part of the wheel,
-// with its own copy of the code: it sees nothing of what _core records or has compiled.
+// sonde._testing: functions that only tests and benches call. The extension is not part of the
+// wheel. It has its own copy of the code, and sees nothing of what _core records or has compiled.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -9,6 +9,7 @@
 
 #include "engine/snapshot/cuda_compiler.h"
 #include "engine/snapshot/statistics.h"
+#include "python/native/attrs.h"
 #include "python/native/tensors.h"
 
 namespace nb = nanobind;
@@ -87,6 +88,12 @@ nb::bytes compile_kernels(std::vector<std::string> nvrtc, int major, int minor) 
   return nb::bytes(image.data(), image.size());
 }
 
+std::string encode_json(nb::handle value) {
+  base::JsonWriter out;
+  encode_value(out, value.ptr());
+  return out.str();
+}
+
 }  // namespace
 
 }  // namespace sonde::native
@@ -104,4 +111,7 @@ NB_MODULE(_testing, module) {
              nb::arg("minor"),
              "The kernels of the statistics, compiled for a compute capability with NVRTC from one "
              "of these paths.");
+  module.def("encode_json", &encode_json, nb::arg("value").none(),
+             "A value of an attribute as the spool writes it; its repr where JSON has no form for "
+             "it.");
 }

@@ -4,16 +4,16 @@ def watch_queue() -> None:
     """From here on the work of a device is followed: scopes with gpu=True get their time there."""
 
 def unwatch_queue() -> None:
-    """No longer."""
+    """Ends what ``watch_queue`` began."""
 
 def begin_work() -> int:
-    """A piece of work was handed to the device; its number."""
+    """A piece of work was handed to the device; returns its number."""
 
 def end_work(piece: int) -> None:
-    """The device has just finished it. On any thread."""
+    """The device has just finished this piece. May be called on any thread."""
 
 def abandon_work(piece: int) -> None:
-    """It will never be known when it, or one before it, was finished."""
+    """It will never be known when this piece, or one before it, was finished."""
 
 def want_kernels(nvrtc: list[str] | None) -> None:
     """Compile the kernels once the program uses a GPU, with NVRTC from one of these paths.
@@ -22,11 +22,14 @@ def want_kernels(nvrtc: list[str] | None) -> None:
     """
 
 def await_kernels(device: int) -> str:
-    """Compiles the kernels for this GPU and waits for it; what is wrong, or ``""``.
+    """Compiles the kernels for this GPU and waits for them; returns what is wrong, or ``""``.
 
-    Only tests and benches wait. It is not in ``sonde._testing``, because what matters is whether
-    the kernels of this very process are in use.
+    For tests and benches. ``sonde._testing`` cannot have it: that extension has its own copy of the
+    kernels, and the question is about those that ``_core`` uses.
     """
 
 def cuda_events_made() -> int:
-    """How many CUDA events the pool of this process has had to create."""
+    """How many CUDA events the pool has had to create.
+
+    For benches. ``sonde._testing`` cannot have it: that extension has its own, empty pool.
+    """

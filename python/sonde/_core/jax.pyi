@@ -6,17 +6,17 @@ def begin(
     role: Callable[[object, tuple[object, ...]], str | None],
     note: Callable[[object, tuple[object, ...], object], None],
 ) -> None:
-    """watch() may be used from now on.
+    """follow_calls() may be used from now on.
 
     role(function, args): is it a "step", a "backward", or None yet? note(function, args, result):
     what it got and returned.
     """
 
-def watch(function: object) -> bool:
+def follow_calls(function: object) -> bool:
     """Calls of this compiled function may be training steps."""
 
-def unwatch_all() -> None:
-    """Everything that begin() and watch() did is undone."""
+def follow_none() -> None:
+    """Undoes everything that begin() and follow_calls() did."""
 
 def note_differentiation() -> None:
     """The compiled function that is being called differentiates."""

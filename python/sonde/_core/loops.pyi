@@ -13,25 +13,25 @@ def steps_skipped() -> int:
     """How many steps mixed precision has skipped in this session."""
 
 def trainer_begins() -> None:
-    """A trainer runs from here on: epochs are its own, and there is no step outside of them."""
+    """A trainer runs from here on: it opens the epochs, and there is no step outside them."""
 
 def trainer_ends() -> None:
-    """It has ended."""
+    """The trainer has ended."""
 
 def explicit_trainer_begins() -> None:
     """A trainer runs that opens its epochs, steps and validations itself: none is inferred."""
 
 def explicit_trainer_ends() -> None:
-    """It has ended."""
+    """The trainer has ended."""
 
-def step_begins(index: int) -> None:
-    """A step with this number begins, or is the one that a fetch has opened."""
+def open_step(index: int) -> None:
+    """Begins a step with this number; a step that a fetch has opened gets the number."""
 
-def step_ends() -> None:
-    """The step that is open, if one is, ends here."""
+def close_step() -> None:
+    """Ends the step that is open, if there is one."""
 
-def step_over() -> None:
-    """The step under way has been taken."""
+def mark_step_done() -> None:
+    """The optimizer has taken the step that is open."""
 
 def step_skipped(optimizer: object) -> None:
     """Mixed precision has skipped the step of this optimizer."""
@@ -39,27 +39,27 @@ def step_skipped(optimizer: object) -> None:
 def closure_ends() -> None:
     """The closure a trainer handed to an optimizer has run: the optimizer step itself begins."""
 
-def epoch_over() -> None:
-    """The epoch that is open here has ended, although its scope stays open."""
+def announce_epoch_end() -> None:
+    """The innermost open epoch is over for snapshots, although its scope stays open."""
 
 def set_last_batch(last: bool) -> None:
     """Whether the epoch ends with the batch that was just fetched."""
 
 def pass_begins(what: str, dispatch: bool, owned: bool) -> int:
-    """A "forward" or a "backward" of a loop of the program's own begins; its number.
+    """A "forward" or a "backward" begins in a loop of the program's own; returns its number.
 
     dispatch: its time is that of handing work to a device. owned: an optimizer is known that
     trains the model.
     """
 
 def pass_ends(number: int, exception: BaseException | None) -> None:
-    """It has returned or raised."""
+    """The forward or backward has returned or raised."""
 
 def update_begins(source: object, whole: bool, dispatch: bool) -> int:
-    """An update begins; its number. source: the optimizer, or the compiled function.
+    """An update begins; returns its number. source: the optimizer, or the compiled function.
 
     whole: a step with forward and backward inside.
     """
 
 def update_ends(number: int, exception: BaseException | None) -> None:
-    """It has returned or raised."""
+    """The update has returned or raised."""

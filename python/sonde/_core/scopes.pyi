@@ -1,4 +1,4 @@
-"""What hooks do with scopes beside entering and leaving them."""
+"""What hooks do with scopes besides entering and leaving them."""
 
 from sonde._core import scope
 
@@ -6,10 +6,10 @@ def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = Fal
     """While this scope is open, hooks open no epoch, no step, no validation below it."""
 
 def drop(scope: scope) -> bool:
-    """As if it had never been entered; false when something was recorded in it since."""
+    """Undoes the entering of the scope; False if something was recorded in it since."""
 
 def mark(scope: scope, name: str, value: float, summary: bool = False) -> None:
-    """Attaches a float to this very scope, also when it is closed by now.
+    """Attaches a float to the span of this scope, even if it is closed.
 
     A mark that comes after the end of its span names it, but the span does not list it.
     """
@@ -27,13 +27,13 @@ def any_loop_open() -> bool:
     """Whether an epoch, step, batch, validation, predict or train is open on any thread."""
 
 def any_loop_recorded() -> bool:
-    """The same for the spans of the session, as far as they are held."""
+    """The same for the spans of the session that are in memory, closed or open."""
 
 def note_exception(exception: BaseException, since: int = 0) -> None:
-    """The spans that are open on this stack have it, or those of them that were opened since."""
+    """Adds it to the spans that are open on this stack, or to those that were opened since."""
 
 def next_sequence() -> int:
-    """The number of the span that this thread opens next; what note_exception takes as ``since``.
+    """The number of the span that this thread opens next, for ``since`` of note_exception.
 
     0: the thread has recorded nothing yet.
     """

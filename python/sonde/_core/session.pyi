@@ -1,6 +1,7 @@
 """The life of a session."""
 
 from collections.abc import Callable
+from typing import Any
 
 def start(options: dict[str, object]) -> None:
     """Opens the session and its root scope ``<face>.session``, and starts the drain thread.
@@ -19,14 +20,16 @@ def start(options: dict[str, object]) -> None:
       lines of drained spans, each with a level (``"epoch"``, ``"step"``, ``"all"``) and a glob
       for names
     - ``on_batch: Callable[[str], None] | None``: gets each batch as JSON
-    - ``face: tuple[str, dict[str, str]]``: as for ``set_face``
+    - ``face: dict[str, object]``: the API that the session was started from: ``name`` (loggers are
+      ``<name>.flush`` and so on, the root scope ``<name>.session``), ``tag`` (lines begin with
+      ``[<tag>]``) and ``advice`` (what to do, by the key of a message)
 
     The callables run on the drain thread with the GIL held; what they raise is logged once. A
     member that is missing, unknown or of another type raises TypeError.
     """
 
-def set_face(face: tuple[str, dict[str, str]]) -> None:
-    """How the engine calls itself and phrases advice until the next session begins."""
+def set_face(face: dict[str, object]) -> None:
+    """The API that messages speak for until a session begins; ``face`` is as for ``start``."""
 
 def slept_at_fork() -> bool:
     """In a forked child: the parent's session was on demand, and nothing had been recorded."""
@@ -38,7 +41,7 @@ def annotate(attrs: dict[str, object]) -> None:
     """
 
 def annotate_exception(exception: BaseException) -> None:
-    """The session says that this exception was raised in it and caught by nobody."""
+    """Records in the session an exception that was not caught."""
 
 def stop(at_exit: bool = False) -> None:
     """Closes everything, drains a last time into sinks and transport, joins the drain thread.
@@ -53,7 +56,7 @@ def flush() -> None:
 def set_recording(enabled: bool) -> None:
     """False: scope, mark, epochs and batches record nothing."""
 
-def counters() -> dict[str, int | str | None]:
+def counters() -> dict[str, Any]:
     """Losses, sizes and state of the session."""
 
 def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
@@ -61,6 +64,3 @@ def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""
-
-def encode_json(value: object) -> str:
-    """One attribute value as JSON; the ``repr`` of what JSON has no form for."""

@@ -3,47 +3,47 @@
 from collections.abc import Callable
 from typing import Any
 
-def watch(
+def set_listeners(
     on_epoch: Callable[[int, int | None, int | None, int, dict[int, int]], None] | None,
     on_gradients: Callable[[Any, int, int, int | None, int, bool], None] | None,
     on_trained: Callable[[Any], None] | None,
     on_gone: Callable[[int, Any], None] | None,
 ) -> None:
-    """Who is told what snapshots want to know; None for all ends it.
+    """What is called for snapshots, and when. None for all of them ends it.
 
     ========================================================= ======================================
     on_epoch(sequence, index, step, stack, steps)             an epoch has ended
-    on_gradients(optimizer, number, sequence, index, stack,   its gradients are to be measured
-    last)
-    on_trained(module)                                        it has got its first gradients
-    on_gone(id of the optimizer, param_groups)                an optimizer of ``expect_farewell``
-                                                              has died, just now
+    on_gradients(optimizer, number, sequence, index, stack,   the gradients of this optimizer are to
+    last)                                                     be measured
+    on_trained(module)                                        the module has its first gradients
+    on_gone(id of the optimizer, param_groups)                an optimizer that was given to
+                                                              ``expect_farewell`` has died
     ========================================================= ======================================
 
-    ``stack`` is the epoch's ``this_stack()``, ``steps`` how many each optimizer took in it, by
-    ``id()``; ``number`` is that of the optimizer's step, ``last``: it is likely to be the epoch's
-    last.
+    ``sequence`` and ``index`` are those of the epoch's span, ``stack`` is its ``this_stack()``.
+    ``steps`` says how many steps each optimizer took in the epoch, by ``id()``; ``number`` is the
+    number of the optimizer's step; ``last``: it is likely to be the last of the epoch.
     """
 
 def end_open_epochs() -> None:
-    """Tells the end of every epoch that is still open, on whatever thread."""
+    """Tells the end of every epoch that is still open, on all threads."""
 
 def measure_again() -> None:
-    """What was measured in the epoch is worth nothing: the next step of each optimizer is."""
+    """The gradients measured in the epoch were dropped: the next step of each optimizer is measured."""
 
 def open_epoch() -> tuple[int, int | None] | None:
-    """Sequence and index of the epoch that is open here."""
+    """Sequence and index of the epoch that is open on this stack, or None."""
 
 def this_stack() -> int:
-    """A number for the thread or task that runs, never given to another. 0: it is not recorded."""
+    """A number for the running thread or task, never used again. 0: it is not recorded."""
 
 def model_is_known() -> None:
-    """There is something to take snapshots of."""
+    """There is a model to take snapshots of."""
 
 def seen_models() -> list[tuple[Any, bool, bool]]:
     """The modules that were called and are alive.
 
-    With: has it run in training mode, has it had a gradient?
+    Each with: has it run in training mode, has it had a gradient?
     """
 
 def seen_optimizers() -> list[Any]:
@@ -56,7 +56,7 @@ def living_modules() -> list[Any]:
     """Every torch module of the process. Takes some milliseconds."""
 
 def expect_farewell(optimizer: Any) -> bool:
-    """on_gone is told when this optimizer dies. False: it cannot be."""
+    """Calls on_gone when this optimizer dies. False: that is not possible."""
 
 class Captured:
     """Statistics of tensors that wait for their epoch."""
@@ -64,10 +64,10 @@ class Captured:
     def __len__(self) -> int: ...
     @property
     def names(self) -> list[str]:
-        """Of the parameters, those of gradients without ``.grad``."""
+        """Names of the parameters; for gradients the same, without ``.grad``."""
 
     def zeros(self) -> list[str]:
-        """The names of those that are all zero, as far as is known by now."""
+        """The names of tensors whose values are all zero, as far as is known by now."""
 
 def parameter_ids(source: Any) -> list[tuple[str, int]]:
     """Name and id() of each parameter of a module, or of pairs of a name and a tensor."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 def on_first_use(callback: Callable[[], None] | None) -> None:
-    """Calls it once, when torch's hook first has something to record; None: nobody."""
+    """Calls it once, when torch's hooks first have something to record; None: do not."""
 
 def attach() -> None:
     """Looks up what the hooks ask of torch on every step. RuntimeError: it is not imported."""
@@ -26,8 +26,11 @@ def quiet_forwards(on: bool) -> None:
 def know_model(module: object) -> None:
     """Forwards of its parts have their names in it, although it may never be called itself."""
 
-def know_symbolic(type: type | None) -> None:
-    """Modules called with such a value compute nothing: no forward."""
+def set_keras_tensor_type(type: type | None) -> None:
+    """Modules called with a value of this type compute nothing, and are no forwards.
+
+    It stands for a value while a Keras model is being built. None: there is no such type.
+    """
 
 def iterate_loader(
     original: Callable[[_T], Iterator[object]], loader: _T, length: Callable[[_T], int]

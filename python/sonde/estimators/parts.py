@@ -6,7 +6,7 @@ in which each of them is wrapped, and what is changed in that list is changed in
 
 from __future__ import annotations
 
-from sonde.estimators import Wrapped, why_not, wrap
+from sonde.estimators.wrapped import Wrapped, why_not
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Parts(AnyList):
         return same_items(self._shown, self._seen)
 
     def _write(self) -> None:
-        """It was changed: so is the list it stands for."""
+        """After a change of this list: makes the same change in the list it stands for."""
         known = {id(shown): plain for shown, plain in zip(self._shown, self._seen, strict=True)}
         by_user = wrapped_by_user(self._seen)
         self.plain[:] = [
@@ -118,7 +118,7 @@ def same_items(some: list[Any], others: list[Any]) -> bool:
 def wrap_part(part: Any) -> Any:
     if not isinstance(part, tuple):
         return part
-    wrapped = tuple(wrap(each) if why_not(each) is None else each for each in part)
+    wrapped = tuple(Wrapped._sonde_wrap(each) if why_not(each) is None else each for each in part)
     return part if same_items(list(part), list(wrapped)) else wrapped
 
 
@@ -131,7 +131,7 @@ def unwrap_part(part: Any, by_user: set[str]) -> Any:
 
 
 def wrapped_by_user(plain: object) -> set[str]:
-    """Names of the parts that somebody had wrapped before their pipeline was: they stay so."""
+    """Names of the parts that were wrapped before their pipeline was: they stay wrapped."""
     if not isinstance(plain, list):
         return set()
     pairs = [part for part in plain if isinstance(part, tuple) and part]

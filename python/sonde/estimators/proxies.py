@@ -1,20 +1,20 @@
-"""Proxies: for estimators whose state lies in C, or in a list or dict that they are.
+"""Proxies: for estimators whose state lies in C, or that are themselves a list or a dict.
 
-Nothing of that can be shared with a second object, so a proxy hands everything on. It says that it
-is of the estimator's class; calls that the estimator makes on itself are not recorded.
+A second object cannot share such state, so a proxy hands everything on to the estimator. Its
+``__class__`` is that of the estimator. Calls that the estimator makes on itself are not recorded.
 """
 
 from __future__ import annotations
 
 from sonde import _core
-from sonde.estimators import CALLS, Wrapped
+from sonde.estimators.wrapped import CALLS, Wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Special methods that are about the object itself, and its own.
+# Special methods that are about the proxy itself, and are not handed on.
 OWN = {
     "__class__",
     "__copy__",
@@ -91,7 +91,7 @@ def proxy_class(original: type) -> type:
 
 
 def _handed_on(name: str) -> Callable[..., Any]:
-    """What the interpreter looks for on the class, such as ``__len__``."""
+    """A special method, such as ``__len__``: the interpreter looks for those on the class."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = self._sonde_given

@@ -1,9 +1,8 @@
-"""Twins: a second object with the same state, whose class differs from the first one's in nothing
-but the recorded calls.
+"""Twins: second objects with the state of an estimator, whose calls are recorded.
 
-Its ``__dict__`` is the estimator's own, slots are read and written on the estimator, and the class
-is a subclass with the same name. So it is an instance of that class, has its parameters, its name
-and its repr, and goes wherever an estimator goes.
+The ``__dict__`` of a twin is that of the estimator, slots are read and written on the estimator,
+and its class is a subclass with the same name. So a twin is an instance of the estimator's class,
+has the same parameters, name and repr, and can be used wherever the estimator can.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 from types import MemberDescriptorType, MethodType
 
 from sonde import _core
-from sonde.estimators import CALLS, Wrapped, attach
 from sonde.estimators.parts import PARTS, PartsField
+from sonde.estimators.wrapped import CALLS, Wrapped, attach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def make_twin(given: Any) -> Any:
 
 
 class TimedCall:
-    """A method in a scope. It is there when the original is: many are only under a condition."""
+    """A method in a scope. It exists whenever the original does; some exist under a condition."""
 
     __slots__ = ("_original", "_timed")
 
@@ -51,8 +50,8 @@ class TimedCall:
 
 
 class SharedDict:
-    """``__dict__`` of a twin. Whoever replaces it replaces the estimator's; whoever asks for it is
-    given what the estimator has by now."""
+    """``__dict__`` of a twin. Replacing it replaces the estimator's; reading it gives the dict that
+    the estimator has now."""
 
     __slots__ = ("real",)
 
@@ -73,7 +72,7 @@ class SharedDict:
 
 
 class SharedSlot:
-    """A slot of the estimator's class, that of the estimator itself."""
+    """A slot of the estimator's class. It is read and written on the estimator."""
 
     __slots__ = ("_member",)
 
@@ -90,12 +89,12 @@ class SharedSlot:
         self._member.__delete__(twin._sonde_given)
 
 
-# original -> ours. Ours holds on to the original, so it must be what goes first.
+# Class of estimators -> class of their twins, which refers to the former: so the values are weak.
 _classes: Any = None
 
 
 def timed_class(original: type) -> type:
-    """The class of those that stand for estimators of this one."""
+    """The class of the twins or proxies of estimators of this class."""
     global _classes
     if _classes is None:
         from weakref import WeakValueDictionary
@@ -136,7 +135,7 @@ def _slots(kind: type) -> list[tuple[str, Any]]:
 def _make_class(original: type) -> type | None:
     try:
         made: Any = type(original)(original.__name__, (Wrapped, original), _namespace(original))
-    except Exception:  # a class that lets nobody inherit from it
+    except Exception:  # a class that cannot be inherited from
         return None
     del made.__slots__  # scikit-learn refuses estimators that have some
     for name in CALLS:
@@ -159,7 +158,7 @@ def _namespace(original: Any) -> dict[str, Any]:
         own["__dict__"] = SharedDict(real)
         own |= {name: PartsField(name) for name in PARTS if _look_up(original, name) is None}
     if hasattr(original, "__del__"):
-        own["__del__"] = lambda self: None  # the end of the twin is not that of the estimator
+        own["__del__"] = lambda self: None  # the estimator outlives the twin
     return own
 
 
@@ -173,8 +172,8 @@ def _share(twin: Any) -> None:
 
 
 def _give_birth(twin: Any) -> Any:
-    """The estimator of a twin that nobody gave one: ``type(twin)(...)``, as in a slice of a
-    pipeline."""
+    """An estimator for a twin that was made without one: by ``type(twin)(...)``, as for a slice of
+    a pipeline."""
     kinds = type(twin).__mro__
     given: Any = object.__new__(kinds[kinds.index(Wrapped) + 1])
     if (shared := _look_up(type(twin), "__dict__")) is not None:

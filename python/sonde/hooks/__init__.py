@@ -1,4 +1,4 @@
-"""Framework hooks: found by name, put in place when the program imports the framework.
+"""Framework hooks, which are put in place when the program imports the framework.
 
 A framework that is installed but never imported stays unimported: its hook waits. Each module here
 has ``install(hook)``, which puts things in place through a ``Patches`` and may raise: a hook that
@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-# name -> what must be installed for it, and the modules whose import puts the hook in place. In the
-# order of installation: who is first owns the epochs and steps that several of them would open.
+# Name of a hook -> packages of which one must be installed, and modules whose import puts the hook
+# in place. In the order of installation: where several would open epochs and steps, the first does.
 KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "transformers": (("transformers",), ("transformers.trainer",)),
     "tensorflow": (("tensorflow", "keras"), ("keras", "tensorflow")),
@@ -31,7 +31,7 @@ KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 ALIASES = {"keras": "tensorflow", "pytorch_lightning": "lightning", "pytorch": "torch"}
 
-# Packages that were there when an earlier session looked for them, and where it looked.
+# Packages that an earlier session found, and the sys.path it looked in.
 _found: set[str] = set()
 _looked_in: list[str] = []
 
@@ -60,7 +60,7 @@ class Hook:
         return bool(self._patches)
 
     def option(self, name: str, default: object) -> object:
-        """What ``profile(config={"<hook>": {...}})`` says."""
+        """What the program's flags say in ``{"<hook>": {...}}``."""
         own = self._options.get(self.name)
         return own.get(name, default) if isinstance(own, dict) else default
 
@@ -69,7 +69,7 @@ class Hook:
         self.__dict__.update(names)
 
     def on_uninstall(self, end: Callable[[], None]) -> None:
-        """Called when the user takes the hook away: ends what it has opened."""
+        """``end`` is called when the program uninstalls the hook. It ends what is open."""
         self._ends.append(end)
 
     def uninstall(self) -> None:
@@ -107,7 +107,7 @@ class Hook:
         from importlib import import_module
 
         try:
-            # `torch` inside this package would be found as sonde.hooks.torch: hence the full name.
+            # By its full name, because this package has modules with the names of frameworks.
             import_module(f"sonde.hooks.{self.name}").install(
                 sys.modules[module], self._patches, self
             )
@@ -125,7 +125,7 @@ class Hook:
 
 
 def detect() -> list[str]:
-    """Installed frameworks that have a hook, nothing imported."""
+    """The installed frameworks that have a hook. Nothing is imported for that."""
     return [name for name, (packages, _) in KNOWN.items() if any(map(_is_installed, packages))]
 
 
@@ -141,19 +141,32 @@ def install(names: Iterable[str], options: Mapping[str, object]) -> list[Hook]:
                 "hooks",
                 f"no hook for framework {given!r}; known are {', '.join(sorted(KNOWN))} "
                 "(scikit-learn: wrap the estimator with "
-                f"{face.current().advise('wrap', 'wrap')})",
+                f"{face.current().call('wrap', 'wrap')})",
             )
     return [Hook(name, options) for name in KNOWN if name in wanted]
 
 
 def uninstall(hooks: Iterable[Hook]) -> None:
-    """In reverse order; one that fails does not keep the others."""
+    """Takes the hooks away in reverse order. If one fails, the others are still taken away."""
     for hook in reversed(list(hooks)):
         try:
             hook.take_away()
         except Exception as error:
             log.swallowed(f"hooks.{hook.name}")
             log.warn(f"hooks.{hook.name}", f"could not be taken away cleanly: {error}")
+
+
+def troubles(installed: Iterable[Hook]) -> list[str]:
+    """What keeps hooks from seeing the program: those that failed, and those that were left out."""
+    placed = {hook.name: hook for hook in installed}
+    found = [
+        f"the {name} hook is off ({hook.problem})" for name, hook in placed.items() if hook.problem
+    ]
+    who = face.current().call("frameworks", "the session")
+    for name, (_, modules) in KNOWN.items():
+        if name not in placed and any(map(is_imported, modules)):
+            found.append(f"{who} leaves out {name}, which the program uses")
+    return found
 
 
 def _is_installed(package: str) -> bool:

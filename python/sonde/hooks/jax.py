@@ -11,7 +11,7 @@
 | | updates its parameters elsewhere |
 
 A call only hands work to the device, and says so (``timing: dispatch``). What is compiled into one
-function has no parts to be seen. The first call, which compiles, is no span: only later ones show
+function has no visible parts. The first call, which compiles, is no span: only later calls show
 what becomes of the parameters.
 """
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
     from sonde.hooks.patches import Patches
 
-MOST_RESULTS = 16  # of a function that are remembered: it may train several models in turn
-TELLING = 2  # so often parameters are replaced before that is believed
+MOST_RESULTS = 16  # remembered of a function, which may train several models in turn
+TELLING = 2  # so often parameters have to be replaced before it counts
 FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
     _core.jax.begin(state.role, state.note)
-    patches.on_undo(_core.jax.unwatch_all)
+    patches.on_undo(_core.jax.follow_none)
     hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
     internals = jax._src.api
@@ -58,13 +58,13 @@ def _watched(original: Callable[..., Any], patches: Patches) -> Callable[..., An
         if not patches.active:
             return made
         if args or "fun" in kwargs:
-            _core.jax.watch(made)
+            _core.jax.follow_calls(made)
             return made
 
         def decorate(function: Any) -> Any:  # @jax.jit(static_argnums=...)
             compiled = made(function)
             if patches.active:
-                _core.jax.watch(compiled)
+                _core.jax.follow_calls(compiled)
             return compiled
 
         return decorate
@@ -82,7 +82,7 @@ def _told(original: Callable[..., Any], patches: Patches) -> Callable[..., Any]:
 
 
 class _States:
-    """What functions that differentiate have got and returned, without keeping it alive."""
+    """What functions that differentiate were given and have returned, none of it kept alive."""
 
     def __init__(self, leaves: Callable[[object], list[Any]]) -> None:
         self._leaves = leaves
@@ -105,7 +105,7 @@ class _States:
     @staticmethod
     def _judge(known: _Calls, leaves: list[Any]) -> str | None:
         returned = {identity for call in known.returned for identity in _alive(call)}
-        # What it returned before is the better counterpart: others may only have the same shape.
+        # Arrays that it returned before come first: others may only happen to have the same shape.
         leaves = sorted(leaves, key=lambda leaf: id(leaf) not in returned)
         trained = _counterparts(leaves, known.shapes)
         if _most(trained, returned):
@@ -118,17 +118,17 @@ class _States:
 
 
 class _Calls:
-    """Of one function."""
+    """What is known of one function."""
 
     def __init__(self) -> None:
         self.returned: deque[list[ref[Any]]] = deque(maxlen=MOST_RESULTS)
-        self.shapes: Counter[Any] = Counter()  # of what it returned last
+        self.shapes: Counter[Any] = Counter()  # of its last result
         self.given: list[ref[Any]] = []  # arguments of the last call that have a counterpart there
-        self.replaced = 0  # how often those were others than before
+        self.replaced = 0  # how often they were other arrays than before
 
 
 def _counterparts(leaves: list[Any], shapes: Counter[Any]) -> list[Any]:
-    """Those that may have a gradient, or a successor, among results of these shapes."""
+    """The arrays that may have a gradient, or a successor, among results of these shapes."""
     left = Counter(shapes)
     found = []
     for leaf in leaves:
@@ -140,19 +140,19 @@ def _counterparts(leaves: list[Any], shapes: Counter[Any]) -> list[Any]:
 
 
 def _shape(leaf: Any) -> Any:
-    """None for what cannot be told from a loss, a count or a key: numbers and integers."""
+    """None for scalars and integers, which may be a loss, a count or a key."""
     dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
     floats = getattr(dtype, "kind", None) in FLOATS
     return (shape, dtype) if floats and shape else None
 
 
 def _most(leaves: list[Any], known: set[int]) -> bool:
-    """Are half of them, or more, known objects?"""
+    """Are at least half of them known objects?"""
     return bool(leaves) and 2 * sum(id(leaf) in known for leaf in leaves) >= len(leaves)
 
 
 def _weak(leaves: list[Any]) -> list[ref[Any]]:
-    """Nothing for what takes no weak reference, as numbers do."""
+    """Weak references to those objects that take them; numbers do not."""
     known = []
     for leaf in leaves:
         with suppress(TypeError):

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 LOGGER = "hooks.lightning"
 
-# Packages where the hook is in place. A callback may outlive its session and serve in the next.
+# Packages where the hook is in place. A callback may outlive its session and be used in the next.
 _installed: set[str] = set()
 _classes: dict[str, type] = {}
-_busy: WeakSet[_Events] = WeakSet()  # of Trainers that are at work
+_busy: WeakSet[_Events] = WeakSet()  # callbacks of Trainers that are running
 
 
 def install(package: ModuleType, patches: Patches, hook: Hook) -> None:
@@ -88,7 +88,7 @@ def _callbacks(package: str) -> list[Any]:
 
 
 def make_callback(package: str) -> Any:
-    """Each package has its own base class, and takes only its own."""
+    """Each package has its own base class, and accepts only callbacks of that class."""
     kind = _classes.get(package)
     if kind is None:
         base = import_module(package).Callback
@@ -138,7 +138,7 @@ def _followed_by(report: Method) -> Callable[[Method], Method]:
 
 
 def _guarded(method: Method) -> Method:
-    """Does nothing without a session; what fails in it is told once, and training goes on."""
+    """Does nothing without a session. An error is logged once, and training goes on."""
 
     def guarded(self: _Events, *args: Any, **kwargs: Any) -> Any:
         if self.has_failed or self.package not in _installed:
@@ -169,13 +169,13 @@ class _Events:
 
     def __init__(self) -> None:
         self.has_failed = False
-        self.leads = False  # inside of fit
-        self.since = 0  # what it opens comes after that
+        self.leads = False  # inside fit
+        self.since = 0  # number of the first span that may be its own
         self.in_epoch = False
-        self.epoch: _core.scope | None = None  # None also while somebody else's is open
+        self.epoch: _core.scope | None = None  # None also where another epoch is open around it
         self.loops: list[_core.scope] = []  # validation, test, prediction
         self.in_step = False
-        self.is_taken = False  # the step: its optimizer has been called
+        self.is_taken = False  # the optimizer of this step has been called
         self.was_read = False  # Lightning has read the values of this step
         self.seen: dict[str, object] = {}  # the last value of a step under each key
 
@@ -184,13 +184,13 @@ class _Events:
 
     @_guarded
     def on_fit_start(self, trainer: Any, module: Any) -> None:
-        self.end()  # of a fit that did not get as far as telling
+        self.end()  # of a fit that raised before it told its end
         facts.use("lightning")
         _busy.add(self)
         self.leads = True
         self.since = _core.scopes.next_sequence()
         _core.loops.trainer_begins()
-        _core.torch.know_model(module)  # its training_step may call its parts alone
+        _core.torch.know_model(module)  # its training_step may call only its parts
         snapshots.lead(module)
 
     @_guarded
@@ -201,11 +201,11 @@ class _Events:
     @_guarded
     def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
         if not self.in_epoch:
-            self.begin_epoch(trainer)  # resumed in the middle of one: its start is not told again
+            self.begin_epoch(trainer)  # resumed inside an epoch, whose start is not told again
         if not self.in_step:
             self.in_step = True
-            # The argument is not right for a training_step that takes the iterator.
-            _core.loops.step_begins(trainer.fit_loop.batch_idx)
+            # The argument is wrong for a training_step that takes the iterator.
+            _core.loops.open_step(trainer.fit_loop.batch_idx)
         if snapshots.wanted():
             _core.loops.set_last_batch(bool(trainer.is_last_batch))
 
@@ -218,16 +218,16 @@ class _Events:
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         if self.is_taken:
             self.in_step = self.is_taken = False
-            _core.loops.step_over()
+            _core.loops.mark_step_done()
 
     @_guarded
     def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
         self.in_step = self.is_taken = False
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self.epoch is not None:
-            _core.loops.epoch_over()
+            _core.loops.announce_epoch_end()
 
-    # How a fit ends is heard without a session too: it may have ended in between.
+    # Not only with a session: the session may have ended during the fit.
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
         self.end_epoch()
@@ -252,7 +252,7 @@ class _Events:
 
     def end_epoch(self) -> None:
         if self.in_epoch:
-            _core.loops.step_ends()
+            _core.loops.close_step()
         if self.epoch is not None:
             self.epoch.__exit__(None, None, None)
         self.epoch = None
@@ -270,11 +270,11 @@ class _Events:
 
     @_guarded
     def loop_begins(self, trainer: Any) -> _core.scope | None:
-        """The span of a validation, test or prediction, entered."""
+        """Opens the span of a validation, test or prediction."""
         facts.use("lightning")
         _busy.add(self)
         if self.in_epoch and not self.in_step:
-            _core.loops.step_ends()
+            _core.loops.close_step()
         if trainer.sanity_checking:
             scope = _core.scope("validation", gpu=True, sanity=True)
         else:
@@ -294,7 +294,7 @@ class _Events:
 
     @_guarded
     def logged(self, connector: Any, metrics: Any, step: Any = None) -> None:
-        """Lightning hands values to its loggers; it has read them if there are any loggers."""
+        """Lightning hands values to its loggers. If there are any, it has read the values."""
         trainer = connector.trainer
         of_a_step = connector._first_loop_iter is not None
         is_read = bool(trainer.loggers)
@@ -307,12 +307,12 @@ class _Events:
 
     @_guarded
     def step_logged(self, connector: Any) -> None:
-        """A batch of a training is done with, and what it logged is known."""
+        """A training batch is over, and the values it logged are known."""
         is_read, self.was_read = self.was_read, False
         results = connector.trainer._results
         for key, result in results.valid_items():
             value = result._forward_cache
-            # A value stays there until another is logged under its name.
+            # A value stays there until another value is logged under its name.
             if not (result.meta.on_step and result.meta.logger) or self.seen.get(key) is value:
                 continue
             self.seen[key] = value
@@ -324,7 +324,7 @@ class _Events:
 
 
 def _is_free(value: Any) -> bool:
-    """Reading it waits for nothing."""
+    """Whether reading the value waits for no device."""
     return bool(getattr(value, "is_cpu", True))
 
 

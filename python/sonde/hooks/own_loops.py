@@ -1,4 +1,4 @@
-"""Loops of the program's own: Keras optimizers on torch, ``tf.GradientTape``, ``tf.function``.
+"""Loops that programs write: Keras optimizers on torch, ``tf.GradientTape``, ``tf.function``.
 
 | what | how |
 |---|---|
@@ -9,7 +9,7 @@
 | no forward | layers called to build a model, on the torch backend |
 
 All are replaced by name. While TensorFlow traces a function, the same methods run once to build a
-graph and compute nothing: then they are no spans, but tell that the function trains.
+graph and compute nothing. Then they are no spans, but show that the function trains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def end_own_loops() -> None:
-    """Such a hook is taken away. Where torch is there, too, its own hook knows what goes on."""
+    """A hook is taken away. Where torch is imported, its hook still follows the loops."""
     if "torch" not in sys.modules:
         _core.loops.finish_all()
 
@@ -70,7 +70,7 @@ class TorchOptimizers:
         def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not patches.active:
                 return original(optimizer, *args, **kwargs)
-            # What it returns ends the span when it goes, with this frame if the step raises.
+            # What it returns ends the span when it is freed: with this frame, if the step raises.
             begun = _core.torch.optimizer_begins(optimizer, (), {})
             result = original(optimizer, *args, **kwargs)
             if begun is not None:
@@ -82,8 +82,8 @@ class TorchOptimizers:
 
 def hook_building(keras: ModuleType, patches: Patches) -> None:
     """A functional model is built by calling its layers; on torch these are modules."""
-    _core.torch.know_symbolic(keras.KerasTensor)
-    patches.on_undo(lambda: _core.torch.know_symbolic(None))
+    _core.torch.set_keras_tensor_type(keras.KerasTensor)
+    patches.on_undo(lambda: _core.torch.set_keras_tensor_type(None))
 
     def quiet(original: Callable[..., Any]) -> Callable[..., Any]:
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
@@ -107,14 +107,14 @@ class Tapes:
         self._tensorflow = tensorflow
         self._is_eager: Callable[[], bool] = tensorflow.executing_eagerly
         self._patches = patches
-        self._told = False  # that it is used
+        self._told = False  # the session knows that TensorFlow is used
         self._local = _Local()
         self._training: WeakSet[Any] = WeakSet()  # tf.functions that take a step
         self._dispatch: bool | None = None
-        self._owned = False  # the program has an optimizer: it does not update by hand
-        # A trainer (Keras's fit) has steps of its own and compiles them itself.
+        self._owned = False  # the program has an optimizer, so it does not update by hand
+        # A trainer (the fit of Keras) opens and compiles its steps itself.
         self.in_trainer: Callable[[], bool] = lambda: False
-        self.aside = False  # the trainer's hook has failed: what it does would look like a loop
+        self.aside = False  # the trainer's hook has failed: the trainer would look like a loop
 
     def install(self) -> None:
         tape = self._tensorflow.GradientTape
@@ -138,7 +138,7 @@ class Tapes:
 
     @property
     def _only_dispatch(self) -> bool:
-        """Whether there is a device that works by itself: then the host only hands work over."""
+        """Whether a device does the work, so that the host only hands it over."""
         if self._dispatch is None:  # asked once the program has computed something
             devices = self._tensorflow.config.list_logical_devices()
             self._dispatch = any(device.device_type != "CPU" for device in devices)
@@ -152,7 +152,7 @@ class Tapes:
         return self._active and self._is_eager()
 
     def _is_used(self) -> None:
-        """A loop of TensorFlow's own trains."""
+        """The program trains in a loop of TensorFlow."""
         if not self._told:
             self._told = True
             facts.use("tensorflow")
@@ -184,7 +184,7 @@ class Tapes:
         def gradient(tape: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not self._sees():
                 return original(tape, *args, **kwargs)
-            self._end_forward(tape, None)  # asked inside of its own with statement
+            self._end_forward(tape, None)  # called inside the with statement of the tape
             self._is_used()
             number = _core.loops.pass_begins("backward", self._only_dispatch, self._owned)
             try:
@@ -218,7 +218,7 @@ class Tapes:
         return update_wrapper(apply, original)
 
     def _seen_in_tracing(self) -> None:
-        """The function that the program has called is one that trains, and takes a step now."""
+        """The function that the program has called trains: its call is a step."""
         here = self._local
         if here.function is not None and here.function not in self._training:
             self._training.add(here.function)
@@ -250,15 +250,15 @@ class Tapes:
                 number, here.update = here.update, 0
                 if number:
                     _core.loops.update_ends(number, raised)
-                raised = None  # no cycle with the frame that it holds
+                raised = None  # avoids a reference cycle with its frame
 
         return update_wrapper(__call__, original)
 
 
 class _Local(local):
-    """What is under way on this thread."""
+    """What is open on this thread."""
 
-    tape: object = None  # the outermost that is open
+    tape: object = None  # the outermost open tape
     forward = 0  # its number
     function: Any = None  # the outermost tf.function
     update = 0  # its number, if it trains

@@ -1,4 +1,4 @@
-"""Replaced attributes, and how they come back: the identical originals, in any order with others.
+"""Replaces attributes, and puts the identical originals back.
 
 Another tool may replace the same attribute after us. Ours cannot be taken out of the middle then:
 it stays where the other tool found it and does nothing more (it asks ``active`` before it acts).
@@ -29,14 +29,14 @@ class Patches:
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """``owner.name`` becomes ``make(original)``."""
         self.active = True
-        own = vars(owner).get(name, _MISSING)  # the raw thing: a staticmethod stays one
+        own = vars(owner).get(name, _MISSING)  # unlike getattr, leaves a staticmethod as it is
         original = getattr(owner, name) if own is _MISSING else own
         ours = make(original)
         setattr(owner, name, ours)
 
         def undo() -> None:
             if vars(owner).get(name) is not ours:
-                return  # somebody has built on it
+                return  # another tool has replaced it since
             if own is _MISSING:
                 delattr(owner, name)
             else:
@@ -49,7 +49,7 @@ class Patches:
         self._undo.append(undo)
 
     def undo(self) -> list[str]:
-        """Last in, first out. What failed, as text."""
+        """Puts the originals back, the last first. Returns what failed, as text."""
         self.active = False
         problems = []
         while self._undo:

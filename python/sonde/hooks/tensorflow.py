@@ -79,7 +79,7 @@ def _install_trainer(keras: ModuleType, patches: Patches, hook: Hook) -> None:
     _state = state = _State(keras, patches)
     patches.on_undo(_forget)
     for name, make_run in (("fit", _Fit), ("evaluate", _Evaluate), ("predict", _Predict)):
-        # Below keras.Model: a subclass that calls super() gets there once.
+        # In a base of keras.Model, so that a subclass that calls super() gets there once.
         owner = next(cls for cls in keras.Model.__mro__ if name in vars(cls))
         patches.replace(owner, name, state.around_run(make_run))
     for name, before, after in (
@@ -123,7 +123,7 @@ class _State:
         return self._patches.active and not self._failed
 
     def runs(self) -> list[_Run]:
-        """Of this thread, the innermost last."""
+        """The runs of this thread, the innermost last."""
         found: list[_Run] | None = getattr(self._local, "runs", None)
         if found is None:
             found = self._local.runs = []
@@ -137,7 +137,7 @@ class _State:
         return self.innermost() is not None
 
     def safely(self, action: Callable[..., Any], *args: Any) -> Any:
-        """Training goes on, whatever happens in the hook."""
+        """Runs code of the hook. If it raises, training goes on without the hook."""
         try:
             return action(*args)
         except Exception as error:
@@ -154,7 +154,7 @@ class _State:
             return None
 
     def around_run(self, kind: type[_Run]) -> Callable[[Any], Any]:
-        """For fit, evaluate and predict."""
+        """Replaces fit, evaluate and predict."""
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def call(model: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -247,7 +247,7 @@ class _Run:
                 self.callbacks.callbacks.remove(callback)
 
     def adopt(self, callbacks: Any) -> None:
-        """This CallbackList is ours. Its list is Keras's own, also if the user made it."""
+        """This CallbackList belongs to the run. Keras makes its list, even if the user gave one."""
         self.callbacks = callbacks
         self.ours.append(self.state.callback_class(self))
         callbacks.callbacks.append(self.ours[-1])
@@ -312,9 +312,9 @@ class _Fit(_Run):
         self.arrived: deque[tuple[_core.scope | None, Logs]] = deque()
 
     def begin(self, model: Any, callbacks: object) -> None:
-        # Whoever has such a scope open around the fit owns that level.
+        # A scope of that name that is open around the fit owns the level.
         if self.state.innermost() is None:
-            _core.loops.step_over()  # of a loop before, if one is left open
+            _core.loops.mark_step_done()  # of an earlier loop, if it is still open
         self.owns_epochs = not _core.scopes.is_level_open("epoch")
         self.owns_batches = not _core.scopes.is_level_open("step")
         super().begin(model, callbacks)
@@ -373,7 +373,7 @@ class _Fit(_Run):
             self.pieces[number] = _core.device.begin_work()
 
     def batch_done(self, number: int) -> None:
-        """On any thread."""
+        """Called on any thread."""
         piece = self.pieces.pop(number, 0)
         if piece:
             _core.device.end_work(piece)
@@ -384,18 +384,18 @@ class _Fit(_Run):
         _close(batch)
 
     def finish_batches(self, number: int = 0) -> None:
-        """Before anything that is no part of the last batch."""
+        """Ends the last batch, before something that is no part of it."""
         batch, self.batch = self.batch, None
-        # Begun but never ended: the data ran out. There was no such batch.
+        # It began and never ended, because the data ran out: there was no such batch.
         if batch is not None and not _core.scopes.drop(batch):
             _close(batch)
         self.write_marks()
 
     def finish_epoch(self, number: int) -> None:
-        """Before the callbacks hear of its end: one of them may load other weights."""
+        """Before the callbacks of the user hear of the end: one of them may load other weights."""
         self.finish_batches()
         if self.scope is not None and snapshots.wanted():
-            _core.loops.epoch_over()
+            _core.loops.announce_epoch_end()
 
     def end_epoch(self) -> None:
         self.write_marks()
@@ -409,7 +409,7 @@ class _Fit(_Run):
             _mark(scope, logs)
 
     def batch_logs(self, number: int, logs: Logs) -> None:
-        """On any thread; the marks are made on that of the run."""
+        """Called on any thread. The marks are made on the thread of the run."""
         if number in self.expected:
             self.arrived.append((self.expected.pop(number), logs))
 
@@ -419,7 +419,7 @@ class _Fit(_Run):
 
 def _callback_class(keras: ModuleType) -> Any:
     class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-        """Takes what Keras reports to where the run keeps it. Put in place by the hook."""
+        """Hands what Keras reports to the run. The hook puts it in place."""
 
         async_safe = True  # on_train_batch_end may come from any thread
 
@@ -464,7 +464,7 @@ def _close(scope: _core.scope | None) -> None:
 
 
 def _mark(scope: _core.scope | None, logs: Logs, *, summary: bool = False) -> None:
-    """What is a number by now, on that scope, or on the user's that stands for it."""
+    """Marks the values that are numbers, on that scope or on the user's scope in its place."""
     for name, value in (logs or {}).items():
         if not isinstance(name, str) or not isinstance(value, Real):
             continue

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
     from sonde.hooks.patches import Patches
 
-# Each wraps a DataLoader, and is one only by what it says of its class.
+# Each wraps a DataLoader, and only claims to be one by its __class__.
 ACCELERATE_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
 
 _explained = False
@@ -56,7 +56,7 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
 
 
 def _hook_modules(torch: ModuleType, patches: Patches) -> None:
-    # Whatever stands there now, also another tool's function: it is what a call reaches first.
+    # Whatever function is there now, even another tool's: a call reaches it first.
     _core.torch.hook_module_call(torch.nn.Module.__call__)
     patches.on_undo(_core.torch.unhook_module_calls)
 
@@ -112,7 +112,7 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
 
 def _say_skipped(process: int) -> None:
     skipped = _core.loops.steps_skipped()
-    if skipped and os.getpid() == process:  # in a forked child they are the parent's
+    if skipped and os.getpid() == process:  # in a forked child the counts are the parent's
         log.warn(
             "hooks.torch",
             f"mixed precision skipped {skipped} of {skipped + _core.loops.steps_taken()} optimizer "
@@ -151,7 +151,7 @@ def _explain_to_dynamo() -> None:
         (_core.torch.iterate_loader, iterated),
     ):
         substitute_in_graph(function, skip_signature_check=True)(traced)
-    # An epoch may end inside of what is compiled: the snapshot's own functions are no part of it.
+    # An epoch may end inside a compiled function. The functions of a snapshot are not part of it.
     from torch._dynamo import trace_rules
 
     trace_rules.add("sonde.snapshots")
@@ -162,7 +162,7 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
 
     def timed(original: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
         def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
-            # Not imported in here: at the end of the process that may no longer be possible.
+            # Not imported here: at the end of the process that may no longer be possible.
             if not patches.active:
                 return original(self)
             _see_module_call(torch)
@@ -197,25 +197,25 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
 
 
 def _length(loader: Any) -> int:
-    """How many batches it says it has. 0: it does not know, or would remember that it was asked."""
+    """The number of batches. 0: not known, or the loader would remember that it was asked."""
     from torch.utils.data import IterableDataset
 
     try:
         if isinstance(getattr(loader, "dataset", None), IterableDataset):
             return 0
         return max(0, len(loader))
-    except Exception:  # code of the program's
+    except Exception:  # raised by code of the program
         return 0
 
 
 def _hook_accelerate(loader: type, timed: Callable[..., Any], patches: Patches) -> None:
-    """The program waits for accelerate's loader, not for the one inside, which is a batch ahead."""
+    """Hooks accelerate's loader. The program waits for that; the loader inside is a batch ahead."""
     name = "accelerate.data_loader"
 
     def put_in_place() -> None:
         for own in ACCELERATE_LOADERS:
             adapter = getattr(sys.modules[name], own, None)
-            # Older ones are subclasses, and replaced as such.
+            # In older versions it is a subclass, and hooked as such.
             if isinstance(adapter, type) and not issubclass(adapter, loader):
                 patches.replace(adapter, "__iter__", timed)
 
@@ -227,7 +227,7 @@ def _hook_accelerate(loader: type, timed: Callable[..., Any], patches: Patches) 
 
 
 def _see_module_call(torch: ModuleType) -> None:
-    """Another tool may have put its own function there since, from which ours is not reached."""
+    """Hooks the function that calls reach now: another tool may have replaced ours since."""
     call = torch.nn.Module.__call__
     if type(call) is _FUNCTION:
         _core.torch.hook_module_call(call)

@@ -77,7 +77,7 @@ class Trainers:
         return self._patches.active
 
     def guard(self, work: Callable[..., Any], *args: Any) -> Any:
-        """A hook may fail, training may not: after the first failure everything passes through."""
+        """Runs code of the hook. After its first failure the hook does nothing any more."""
         try:
             return work(*args)
         except Exception as error:
@@ -144,7 +144,7 @@ class Trainers:
     def _begin_train(self, trainer: Any, *_: Any) -> End | None:
         run = self.attach(trainer)
         if run.training:
-            return None  # a subclass has called its base
+            return None  # a subclass calls the method of its base
         run.begin_train()
         return run.end_train
 
@@ -154,7 +154,7 @@ class Trainers:
         run = self.attach(trainer)
         dataset = args[0] if args else kwargs.get("eval_dataset")
         if isinstance(trainer.eval_dataset if dataset is None else dataset, dict):
-            return None  # calls itself for each of them
+            return None  # it calls itself for each data set
         prefix = kwargs.get("metric_key_prefix", DEFAULT_PREFIX)
         attrs = {} if prefix == DEFAULT_PREFIX else {"prefix": prefix}
         return run.begin_loop(_core.scope("validation", gpu=True, **attrs))
@@ -166,7 +166,7 @@ class Trainers:
     # -- the callback --
 
     def attach(self, trainer: Any) -> Run:
-        """Adds the callback if the Trainer has none, and sees that its methods are replaced."""
+        """Adds the callback if the Trainer has none, and replaces the methods of its class."""
         for base in type(trainer).__mro__:
             if issubclass(base, self._trainer):
                 self.cover(base)
@@ -192,7 +192,7 @@ class Trainers:
 
 
 class Run:
-    """What is open of one Trainer."""
+    """The scopes that are open for one Trainer."""
 
     __slots__ = (
         "_began",
@@ -230,7 +230,7 @@ class Run:
 
     def begin_train(self) -> None:
         self._start_over()
-        # Inside somebody else's step there are no steps of ours.
+        # Inside a step that is open already, the Trainer opens none.
         steps_taken = _core.scopes.is_open("step")
         self._train = _core.scopes.claim_levels(_core.scope("train", gpu=True), True, steps_taken)
         self._train.__enter__()
@@ -252,7 +252,7 @@ class Run:
             if model is not None:
                 snapshots.release(model())
             if self._epoch_over:
-                self._summarize()  # on an epoch that is not ours: this was our part of it
+                self._summarize()  # on an epoch of the program, of which this run was a part
         finally:
             if train is not None:
                 train.__exit__(None, None, None)
@@ -263,7 +263,7 @@ class Run:
         self.end_epoch()
         self._values.clear()
         self._epoch_over = False
-        # Counted from where the run begins: an epoch that is cut short leaves `reached` behind.
+        # Counted from the beginning of the run: `reached` lags behind after an epoch was cut short.
         index = int(reached or 0) if self._next_epoch is None else self._next_epoch
         self._next_epoch = index + 1
         if not _core.scopes.is_open("epoch"):
@@ -272,17 +272,17 @@ class Run:
 
     def epoch_over(self) -> None:
         self._epoch_over = True
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self._epoch is not None:
-            # Not at its end: the best weights of the run may have been loaded by then.
-            _core.loops.epoch_over()
+            # Now and not later: at its end the best weights of the run may have been loaded.
+            _core.loops.announce_epoch_end()
 
     def end_epoch(self) -> None:
         self._stepping = False
         epoch, self._epoch = self._epoch, None
         if epoch is None:
             return
-        _core.loops.step_ends()
+        _core.loops.close_step()
         if self._epoch_over:
             self._summarize()
         epoch.__exit__(None, None, None)
@@ -297,7 +297,7 @@ class Run:
 
     def begin_step(self, index: int, last: int, optimizer: Any) -> None:
         self._stepping = True
-        _core.loops.step_begins(index)
+        _core.loops.open_step(index)
         if snapshots.wanted():
             _core.loops.set_last_batch(index + 1 == last)
         groups = getattr(optimizer, "param_groups", None)
@@ -306,7 +306,7 @@ class Run:
 
     def step_over(self) -> None:
         self._stepping = False
-        _core.loops.step_over()
+        _core.loops.mark_step_done()
 
     # -- evaluate, predict --
 
@@ -314,7 +314,7 @@ class Run:
         if _core.scopes.is_open(scope.name):
             return None
         if self.training and not self._stepping:
-            _core.loops.step_ends()  # it is no part of the step that was taken last
+            _core.loops.close_step()  # it is no part of the step that was taken last
         scope.__enter__()
         self._loops.append(scope)
         return lambda: self._end_loop(scope)
@@ -325,7 +325,7 @@ class Run:
             scope.__exit__(None, None, None)
 
     def end(self) -> None:
-        """Whatever it is in the middle of."""
+        """Ends everything that is open."""
         while self._loops:
             self._end_loop(self._loops[-1])
         if self.training:
@@ -364,7 +364,7 @@ def _mark_all(
 
 
 def _mark(levels: tuple[str, ...], name: str, value: object, summary: bool = False) -> bool:
-    """On the first of these levels that is open, else on whatever is. False: nothing to mark."""
+    """Marks the first of these levels that is open, or the innermost scope. False: not a number."""
     device = getattr(value, "device", None)
     if device is not None and getattr(device, "type", device) != "cpu":
         return False
@@ -377,7 +377,7 @@ def _mark(levels: tuple[str, ...], name: str, value: object, summary: bool = Fal
 
 
 def _no_callback() -> Any:
-    """What ours becomes in a copy of its Trainer, perhaps in another process: one that is idle."""
+    """The callback in a copy of a Trainer, perhaps in another process. It does nothing."""
     from transformers import TrainerCallback
 
     return TrainerCallback()

@@ -40,7 +40,7 @@ def unwatch(name: str, callback: Callable[[], None]) -> None:
 
 
 class _Loader:
-    """The module's own loader, with a word to us when it is done."""
+    """Wraps the loader of a module, to call back when the module is imported."""
 
     def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader
@@ -57,7 +57,7 @@ class _Loader:
             spec.loader = self
 
     def exec_module(self, module: ModuleType) -> None:
-        # From here on nothing of us is visible on the module.
+        # From here on the module shows only its own loader.
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
@@ -66,7 +66,7 @@ class _Loader:
 
 
 class _Finder:
-    """First in sys.meta_path while something is waited for; finds nothing by itself."""
+    """First in sys.meta_path while callbacks wait; finds modules through the other finders."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _waiting:

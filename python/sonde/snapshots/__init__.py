@@ -1,12 +1,13 @@
 """Snapshots: what every weight and gradient looks like at the end of every epoch.
 
 ``_core`` says when (an epoch has ended, an optimizer is about to take the last step of one), reads
-and measures; here is decided which models, and what to do with tensors that are not plain memory.
+and measures. This package decides which models, and what to do with tensors that are not plain
+memory.
 """
 
 from __future__ import annotations
 
-from sonde import _core, log
+from sonde import _core, face, log
 from sonde.options import is_count
 
 TYPE_CHECKING = False
@@ -17,46 +18,49 @@ if TYPE_CHECKING:
     from sonde.snapshots.recorder import Recorder
 
 _recorder: Recorder | None = None
-_early: list[tuple[Callable[[], Any], str | None]] = []  # weakly, what was watched before profile()
+# Models that were named before a session began, by weak references.
+_early: list[tuple[Callable[[], Any], str | None]] = []
 
 
-def watch(model: object, name: str | None = None) -> None:
-    """Capture the weights and gradients of this model at the end of every epoch.
-
-    Keras, transformers and Lightning tell their model by themselves, and in a plain loop those are
-    found that an optimizer trains. With several models each tensor's name begins with ``name``, or
-    the name of the model's class. The model is not kept alive. Without a session it is
-    remembered for the next; never raises.
-    """
-    from sonde import session
-
+def watch(model: object, name: str | None, *, early: bool) -> None:
+    """A model that the program names. ``early``: there is no session yet."""
     if model is None or isinstance(model, type) or not isinstance(name, str | None):
         given = model if isinstance(model, type) else type(model)
         log.warn(
             "profiler",
-            f"watch({given.__name__}, name: {type(name).__name__}): a model, not its class, and a "
-            "str for its name are needed",
+            f"{face.current().call('watch', 'watch')}({given.__name__}, name: "
+            f"{type(name).__name__}): a model, not its class, and a str for its name are needed",
         )
         return
     if _recorder is not None:
         _recorder.watch(model, name)
-    elif session.current() is None:
+    elif early:
         _watch_early(model, name)
 
 
-def start(mode: str, sample_rate: float, options: object, run: str) -> None:
-    """A session begins. ``run``: what its processes have in common, and other runs have not."""
+def start(
+    mode: str,
+    sample_rate: float,
+    options: object,
+    run: str,
+    hook_troubles: Callable[[], list[str]],
+) -> None:
+    """A session begins.
+
+    ``run`` is the same in all its processes, and different in other runs. ``hook_troubles`` says
+    what the hooks have to do with it when there are no snapshots.
+    """
     global _recorder
     early, _early[:] = list(_early), []
     if mode == "off":
         return
     from sonde.snapshots.recorder import Recorder
 
-    _recorder = Recorder(mode, sample_rate, _threads(options), run)
+    _recorder = Recorder(mode, sample_rate, _threads(options), run, hook_troubles)
     for reference, name in early:
         if (model := reference()) is not None:
             _recorder.watch(model, name)
-    _core.snapshots.watch(
+    _core.snapshots.set_listeners(
         _recorder.epoch_ended,
         _recorder.gradients_are_final,
         _recorder.model_is_trained,
@@ -65,22 +69,22 @@ def start(mode: str, sample_rate: float, options: object, run: str) -> None:
 
 
 def finish() -> None:
-    """The session ends: epochs that are open are captured, then nothing is held any more."""
+    """The session ends: captures the epochs that are open, then lets go of everything."""
     global _recorder
     if _recorder is None:
         return
     _recorder.finish()
-    _core.snapshots.watch(None, None, None, None)
+    _core.snapshots.set_listeners(None, None, None, None)
     _recorder = None
 
 
 def forget() -> None:
-    """After a fork."""
+    """In a forked child: the recorder is the parent's."""
     global _recorder
     _early.clear()
     if _recorder is not None:
         _recorder = None
-        _core.snapshots.watch(None, None, None, None)
+        _core.snapshots.set_listeners(None, None, None, None)
 
 
 def lead(model: object) -> None:
@@ -90,13 +94,13 @@ def lead(model: object) -> None:
 
 
 def release(model: object) -> None:
-    """For hooks: it has ended."""
+    """For hooks: the trainer of this model has ended."""
     if _recorder is not None:
         _recorder.models.release(model)
 
 
 def reason() -> str | None:
-    """Why the session has no snapshots so far; None: it has, or none are wanted."""
+    """Why the session has no snapshots so far; None if it has some, or if none are wanted."""
     return None if _recorder is None else _recorder.reason()
 
 
@@ -113,11 +117,11 @@ def _watch_early(model: object, name: str | None) -> None:
 
 
 def _threads(options: object) -> int:
-    """``profile(config={"snapshots": {"threads": N}})``."""
+    """The flag ``{"snapshots": {"threads": N}}``, or the usual number."""
     import os
 
     usual = min(2, os.cpu_count() or 1)
     given = options.get("threads") if isinstance(options, dict) else None
-    if not is_count(given):  # said by profile(), where it is something else
+    if not is_count(given):  # options.find_collisions has said so
         return usual
     return min(given, 256)

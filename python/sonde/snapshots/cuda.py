@@ -1,4 +1,4 @@
-"""Where the compiler for GPU code lies: it comes with the frameworks' own packages."""
+"""Where to find NVRTC, the compiler for GPU code: it comes with the packages of frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def nvrtc_paths(cuda: str) -> list[str]:
-    """Every NVRTC that can be imported from: of this CUDA version first, then the newest."""
+    """Every NVRTC on sys.path: that of this CUDA version first, then the newest."""
     own = f".so.{cuda.partition('.')[0]}"
     found: list[Path] = []
     for folder in sys.path:

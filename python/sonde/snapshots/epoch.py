@@ -1,4 +1,4 @@
-"""What is known of an epoch that is under way."""
+"""What is known of an epoch that is open."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from sonde import _core
     from sonde.snapshots.models import Reference
 
-# Optimizers that die in one epoch and have their last look taken; of more only now and then.
+# So many optimizers that die in one epoch are captured; more of them only now and then.
 MOST_GONE = 64
-PART = 500  # of the time, for the others
+PART = 500  # the others take at most this fraction of the time: 1 / PART
 
 
 class Taken:
-    """Gradients that one optimizer was about to use, measured; the newest of its epoch."""
+    """The newest gradients in an epoch that one optimizer was about to use, measured."""
 
     __slots__ = ("captured", "likely", "names", "number", "optimizer")
 
@@ -31,7 +31,7 @@ class Taken:
         self.likely = likely  # was the step expected to be the last?
 
     def is_last(self, steps: dict[int, int]) -> bool:
-        """That was perhaps a guess. ``steps``: how many each optimizer took, as far as is known."""
+        """Whether the step was the last. ``steps``: how many each optimizer took, by id()."""
         return steps.get(self.optimizer, self.number if self.likely else 0) == self.number
 
 
@@ -61,17 +61,17 @@ class Epoch:
     )
 
     def __init__(self, whole: bool) -> None:
-        self.whole = whole  # are its tensors kept as they are?
-        self.several = False  # have the names in here prefixes?
-        self.taken: list[Taken] = []  # no name twice
-        self.gone: list[Gone] = []  # likewise
-        self.optimizers: set[int] = set()  # that have been measured in it, by id()
+        self.whole = whole  # are whole tensors kept, besides statistics?
+        self.several = False  # do the names of its tensors have prefixes?
+        self.taken: list[Taken] = []  # each name in one of them only
+        self.gone: list[Gone] = []  # each name in one of them only
+        self.optimizers: set[int] = set()  # those that were measured in it, by id()
         self._models: list[Reference] = []  # trained in it, whether or not their optimizers live
-        self._others = 0  # gone so far
-        self._next_gone = 0  # when there may be another, beyond MOST_GONE
+        self._others = 0  # how many captures of gone optimizers and models there were
+        self._next_gone = 0  # the earliest time for another, beyond MOST_GONE
 
     def models(self, more: list[Any]) -> list[Any]:
-        """Those that were trained in it so far and live, with these."""
+        """The living models that were trained in it so far, and these."""
         found = [model for each in self._models if (model := each()) is not None]
         for model in more:
             if all(model is not other for other in found):
@@ -80,7 +80,7 @@ class Epoch:
         return found
 
     def forget(self) -> None:
-        """What was measured in it has names that are no longer right."""
+        """Drops what was measured in it: the names are no longer right."""
         self.taken.clear()
         self.gone.clear()
 
@@ -88,7 +88,7 @@ class Epoch:
         return self._others < MOST_GONE or now >= self._next_gone
 
     def add_gone(self, gone: Gone, begin: int, end: int) -> None:
-        """The newest of a name counts."""
+        """Of several captures with the same name the newest is kept."""
         self.gone = [each for each in self.gone if each.names.isdisjoint(gone.names)]
         self.gone.append(gone)
         self._others += 1

@@ -1,7 +1,7 @@
-"""The statistics by operations of torch, for memory that no kernel of ours can read.
+"""The statistics, computed by torch, for memory that no kernel of ours can read.
 
-The same numbers as the kernels': float64 throughout where the device has it, the same edges, exact
-counts. Everything stays on the device until all tensors are done; then there is one transfer.
+The numbers are those of the kernels: float64 throughout where the device has it, the same edges,
+exact counts. Everything stays on the device until all tensors are done; then there is one transfer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     Numbers = tuple[float, float, float, float, float, int, int, int, int, int, list[int]]
 
 BINS = 16
-CHUNK = 1 << 24  # elements that are widened at a time
+CHUNK = 1 << 24  # so many elements are converted at a time
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:
-    """For tensors of one device, none of them sparse or quantised."""
+    """The statistics of tensors of one device, none of them sparse or quantised."""
     import torch
 
     if not tensors:
@@ -87,7 +87,7 @@ def _widened(torch: Any, chunk: Any, wide: Any) -> Any:
 
 
 def _edges(torch: Any, low: Any, high: Any) -> Any:
-    """17 of them, by the formula of the kernels."""
+    """The 17 edges of the histogram, by the formula of the kernels."""
     part = torch.arange(BINS + 1, dtype=low.dtype, device=low.device) / BINS
     width = high - low
     edges = torch.where(torch.isinf(width), low * (1 - part) + high * part, low + width * part)

@@ -1,8 +1,8 @@
 """What is known of optimizers and models that may die before their epoch ends.
 
-A program that trains inside of a function has neither a model nor an optimizer when it ends.
-Nothing is kept alive for that: an optimizer tells when it dies, while what it owns is still there,
-and a model without one likewise.
+A program that trains inside a function has neither a model nor an optimizer when it ends. Nothing
+is kept alive for that. An optimizer, or a model without one, tells when it dies, while its
+parameters still exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ByHand:
-    """A model that has had gradients, and its parameters by name, none of them kept alive."""
+    """A model that has had gradients, and its parameters by name. Nothing is kept alive."""
 
     __slots__ = ("kind", "model", "parameters")
 
@@ -31,19 +31,19 @@ class ByHand:
         source = tensors_of(model)
         tensors = dict(source if isinstance(source, list) else model.named_parameters())
         self.parameters = [(name, ref(tensor)) for name, tensor in tensors.items()]
-        # Called before the model lets go of its parameters, unless it dies as part of a cycle.
+        # Called before the model drops its parameters, unless it dies as part of a reference cycle.
         self.model = ref(model, lambda _: on_gone(self))
 
 
 class Expected:
-    """An optimizer that will tell, and what it owns by name."""
+    """An optimizer that will tell when it dies, and the names of what it owns."""
 
     __slots__ = ("like", "names", "sequence")
 
     def __init__(self, sequence: int, names: dict[int, str], like: object) -> None:
-        self.sequence = sequence  # of the epoch it has stepped in last
-        self.names = names  # by id(): what it owns lives as long as itself
-        self.like = like  # while that stays the same, so do the names
+        self.sequence = sequence  # of the last epoch it has stepped in
+        self.names = names  # by id(): what it owns lives as long as the optimizer
+        self.like = like  # while this stays the same, so do the names
 
 
 class Farewells:
@@ -54,7 +54,7 @@ class Farewells:
         self._by_hand: list[ByHand] = []
 
     def expect(self, optimizer: Any, sources: list[tuple[str, Any]], sequence: int) -> None:
-        """This optimizer steps in that epoch."""
+        """Notes that this optimizer steps in the epoch with this sequence."""
         if not _core.snapshots.expect_farewell(optimizer):
             return
         modules = [(prefix, id(source)) for prefix, source in sources if type(source) is not list]
@@ -73,7 +73,7 @@ class Farewells:
         self._expected[id(optimizer)] = Expected(sequence, names, like)
 
     def of(self, optimizer: int, groups: Any) -> tuple[int, Pairs]:
-        """The epoch an optimizer has stepped in last (0: none), and what it owned. Once."""
+        """The last epoch that the optimizer stepped in (0: none), and what it owned. Forgets it."""
         expected = self._expected.pop(optimizer, None)
         if expected is None:
             return 0, []
@@ -85,14 +85,14 @@ class Farewells:
         return expected.sequence, list(found.items())
 
     def expect_model(self, model: Any, on_gone: Callable[[ByHand], None]) -> None:
-        """This one has had its first gradients, from whomever."""
+        """Notes that this model has had its first gradients."""
         self._by_hand = [each for each in self._by_hand if each.model() is not None]
         model = unwrapped(model)
         if all(each.model() is not model for each in self._by_hand):
             self._by_hand.append(ByHand(model, on_gone))
 
     def of_model(self, gone: ByHand) -> Pairs:
-        """What it had, unless an optimizer has it: that one will tell."""
+        """The parameters of the model, unless an optimizer owns any, which then tells."""
         owned = {
             id(each) for other in _core.snapshots.seen_optimizers() for each in parameters_of(other)
         }

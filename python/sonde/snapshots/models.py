@@ -1,7 +1,7 @@
 """The models that are captured, and what their tensors are called.
 
-Watched are those given to ``ci.watch``; led is the one whose trainer runs on this thread. Where
-there are none of either, those are taken that are trained (``trained.py``).
+Watched models are those that the program has named. A led model is one whose trainer runs on this
+thread. Where there are neither, the models are captured that are trained (``trained.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """A model, not kept alive, and its namespace."""
+    """A weak reference to a model, and its namespace."""
 
     __slots__ = ("captured", "model", "name")
 
@@ -31,7 +31,7 @@ class Entry:
 
 
 class Models:
-    """Of one session."""
+    """The models of one session."""
 
     __slots__ = (
         "_ended",
@@ -46,16 +46,16 @@ class Models:
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
-        # By _core.snapshots.this_stack(), for numbers of threads are used again.
-        # The innermost trainer comes last.
+        # By _core.snapshots.this_stack(), because numbers of threads are used again. The innermost
+        # trainer comes last.
         self._led: dict[int, list[Entry]] = {}
-        # Whose trainers have ended inside of an epoch that is somebody else's, likewise.
+        # Also by stack: models whose trainers have ended inside an epoch of the program.
         self._ended: dict[int, list[Entry]] = {}
-        self._found: list[Entry] = []  # those that were found to be trained
-        self._names: dict[str, Reference] = {}  # whose they are
-        self._forever: set[str] = set()  # those that nobody else gets
+        self._found: list[Entry] = []  # models that were found to be trained
+        self._names: dict[str, Reference] = {}  # namespace -> its model
+        self._forever: set[str] = set()  # namespaces that no other model gets
         self._left_out: list[Reference] = []
-        self.several = False  # from then on names have prefixes
+        self.several = False  # from then on the names of tensors have prefixes
 
     def watch(self, model: object, name: str | None) -> None:
         _core.snapshots.model_is_known()
@@ -75,7 +75,7 @@ class Models:
         self._led.setdefault(_core.snapshots.this_stack(), []).append(entry)
 
     def release(self, model: object) -> None:
-        """It has ended, wherever."""
+        """The trainer of this model has ended, on whichever thread."""
         for stack, entries in list(self._led.items()):
             for entry in reversed(entries):
                 if entry.model() is model or entry.model() is None:
@@ -87,19 +87,19 @@ class Models:
                 del self._led[stack]
 
     def leave_out(self, model: object) -> None:
-        """From now on, however it is found."""
+        """From now on this model is not captured."""
         self._left_out.append(refer(model))
 
     def end_epoch(self, stack: int) -> None:
-        """There, whose models are then captured."""
+        """The models of this stack have been captured: its epoch has ended."""
         for entry in self._led.get(stack, [])[-1:]:
             entry.captured = True
         self._ended.pop(stack, None)
 
     def told(self, stack: int) -> list[tuple[str, Any]] | None:
-        """The watched and the led: prefix of the tensors' names, and the model.
+        """The watched and led models, each with the prefix of its tensors' names.
 
-        A single one has its names as they are. None: there are none of either.
+        The prefix is empty where there is only one model. None: there are no such models.
         """
         if not (self._watched or self._led or self._ended):
             return None
@@ -113,7 +113,7 @@ class Models:
         return self._prefixed(found) if found else None
 
     def named(self, models: list[Any]) -> list[tuple[str, Any]]:
-        """The same for models that were found. One keeps its name for as long as it lives."""
+        """The same for models that were found. A model keeps its name for as long as it lives."""
         found = [(self._entry(model).name, model) for model in models]
         if not self.several:
             self._found = [entry for entry in self._found if entry.model() is not None]
@@ -121,7 +121,7 @@ class Models:
         return self._prefixed(found)
 
     def space(self, name: str, owner: object) -> str:
-        """A namespace of that name, or a number behind it: its own for as long as it lives."""
+        """A namespace for ``owner`` while it lives: this name, with a number if it is taken."""
         for known, other in self._names.items():
             if other() is owner and known.startswith(name):
                 return known
@@ -147,14 +147,14 @@ class Models:
         return entry
 
     def _has_others(self, models: list[Any]) -> bool:
-        """Was another one found before, that lives and is no part of these?"""
+        """Was another model found before that is alive and no part of these?"""
         if len(self._found) <= len(models):
             return False
         parts = {id(part) for model in models for part in getattr(model, "modules", tuple)()}
         return bool(models) and any(id(entry.model()) not in parts for entry in self._found)
 
     def _unique(self, model: object, name: str, forever: bool = True) -> str:
-        """``forever``: it is not given to another when this model is gone."""
+        """``forever``: no other model gets the name when this one is gone."""
         unique, number = name, 0
         while (other := self._names.get(unique)) is not None:
             if other() is None and unique not in self._forever:
@@ -170,12 +170,12 @@ class Models:
 def refer(model: object) -> Reference:
     try:
         return ref(model)
-    except TypeError:  # a type without weak references: held until the session ends
+    except TypeError:  # it takes no weak references: it is kept until the session ends
         return lambda: model
 
 
 def unwrapped(model: Any) -> Any:
-    """The program's own model: below torch.compile and data parallelism, which rename tensors."""
+    """The model inside the wrappers of torch.compile and data parallelism, which rename tensors."""
     while True:
         kind = type(model)
         if "_orig_mod" in (getattr(model, "_modules", None) or ()):
@@ -250,7 +250,7 @@ def has_offloaded(model: Any) -> bool:
         return False
     for module in modules():
         hook = getattr(module, "_hf_hook", None)
-        # Several on one module are one with a list.
+        # Several hooks on one module are one hook with a list.
         if any(getattr(each, "offload", False) for each in getattr(hook, "hooks", (hook,))):
             return True
     return False

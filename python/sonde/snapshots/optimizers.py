@@ -1,4 +1,4 @@
-"""What an optimizer owns, of whatever framework it is."""
+"""What an optimizer owns, in torch and in Keras."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
-    """In its order; none where it does not say."""
+    """Its parameters, in its order; empty where they are not known."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
         return [each for group in groups for each in group["params"]]
-    # Of Keras, on the torch backend: each variable holds a tensor.
+    # Keras on the torch backend: each variable holds a tensor.
     variables = getattr(optimizer, "_trainable_variables", None) or ()
     return [getattr(variable, "value", variable) for variable in variables]
 
 
 def owned_count(optimizer: Any) -> int:
-    """How many parameters it owns; it may be given more."""
+    """How many parameters it owns now."""
     groups = getattr(optimizer, "param_groups", None)
     return (
         len(parameters_of(optimizer)) if groups is None else sum(len(g["params"]) for g in groups)
@@ -28,7 +28,7 @@ def owned_count(optimizer: Any) -> int:
 
 
 def own_names(optimizer: Any) -> list[str]:
-    """What it calls its parameters: names that it was given, else numbers."""
+    """The names of its parameters: those it was given, otherwise numbers."""
     names: list[str] = []
     for group in getattr(optimizer, "param_groups", None) or ():
         given = group.get("param_names") or ()
@@ -39,9 +39,10 @@ def own_names(optimizer: Any) -> list[str]:
 
 
 def pieces(optimizer: Any) -> list[list[Any]]:
-    """Its parameters, apart by which other optimizers have them too.
+    """Its parameters, in groups by which other optimizers own them too.
 
-    Of what two have only the newer capture counts, and captures are dropped as a whole.
+    Where two optimizers own a parameter, only the newer capture counts, and a capture is dropped as
+    a whole.
     """
     parameters = parameters_of(optimizer)
     others = [other for other in _core.snapshots.seen_optimizers() if other is not optimizer]
@@ -59,9 +60,9 @@ def pieces(optimizer: Any) -> list[list[Any]]:
 
 
 def is_skipped(optimizer: Any) -> bool:
-    """A fused optimizer finds out by itself that mixed precision skips its step.
+    """Whether a fused optimizer will skip its step, which it finds out by itself.
 
-    On a GPU it is the only one to know, for asking would mean to wait.
+    On a GPU only the optimizer knows, because asking would wait for the GPU.
     """
     found: Any = getattr(optimizer, "found_inf", None)
     on_host = getattr(getattr(found, "device", None), "type", None) == "cpu"

@@ -1,8 +1,8 @@
-"""The module that others are parts of, where it was never called itself.
+"""Finds the module that others are parts of, where it was never called itself.
 
 A program may call the parts of its model one by one (``agent.actor(x)``, ``agent.critic(x)``), or a
-method other than ``forward``. No part knows its parent, so all modules of the process are looked
-through: once for each optimizer, in some ten milliseconds.
+method other than ``forward``. A part does not know its parent, so all modules of the process are
+searched: once for each optimizer, which takes some ten milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sonde.snapshots.models import Reference
 
 
-MOST = 8  # searches; beyond that they take a part of the time
+MOST = 8  # searches; further ones take only a fraction of the time
 PART = 500
 
 
@@ -32,7 +32,7 @@ class Parents:
         self._next_ns = 0
 
     def holding(self, ids: set[int]) -> Any:
-        """The innermost module with all of these parameters, by id(). None: none is known."""
+        """The innermost module with all these parameters, given by id(). None: there is none."""
         key = frozenset(ids)
         known = self._known.get(key)
         if key in self._known and (known is None or known() is not None):
@@ -74,9 +74,9 @@ def _members(module: Any, name: str) -> list[Any]:
 
 
 def _size(module: Any, ids: set[int]) -> tuple[int, int] | None:
-    """How many parameters and parts it has. None: not all of these are in it."""
+    """How many parameters and parts it has. None: it does not have all of these parameters."""
     try:
         own = {address for _, address in _core.snapshots.parameter_ids(module)}
         return (len(own), sum(1 for _ in module.modules())) if ids <= own else None
-    except Exception:  # the program's own code
+    except Exception:  # raised by code of the program
         return None

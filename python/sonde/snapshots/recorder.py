@@ -16,6 +16,7 @@ from sonde.snapshots.trained import seen_modules, trained_by, trained_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from sonde.snapshots.fallback import Numbers
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LOGGER = "snapshots.stats"
 NO_EPOCH = "no epoch has ended"
 
-# Of threads that ended inside of an epoch nobody hears again; what they leave is dropped.
+# A thread that ends inside an epoch leaves it open. Beyond this number the oldest are dropped.
 MOST_OPEN = 64
 
 
@@ -39,6 +40,7 @@ class Recorder:
         "_drawn",
         "_failed",
         "_farewells",
+        "_hook_troubles",
         "_last_found",
         "_mode",
         "_open",
@@ -54,30 +56,38 @@ class Recorder:
         "models",
     )
 
-    def __init__(self, mode: str, sample_rate: float, threads: int, run: str) -> None:
+    def __init__(
+        self,
+        mode: str,
+        sample_rate: float,
+        threads: int,
+        run: str,
+        hook_troubles: Callable[[], list[str]] = list,
+    ) -> None:
         self.models = Models()
         self._mode = mode
         self._rate = sample_rate
         self._threads = threads
         self._run = run
+        self._hook_troubles = hook_troubles
         self._failed = False
         self._submitted = False  # has an epoch had its snapshot?
         self._records = 0
-        self._why = NO_EPOCH  # if it has not
+        self._why = NO_EPOCH  # the reason, if none has
         self._said = False
         self._trains = False  # has a model had gradients?
         self._farewells = Farewells()
         self._parents = Parents()
         self._last_found: tuple[object, list[Reference]] = None, []
         self._open: dict[int, Epoch] = {}  # by sequence of the span
-        self._drawn: dict[int | None, int] = {}  # how many epochs of that number there were
+        self._drawn: dict[int | None, int] = {}  # index of an epoch -> how many there were
 
     def watch(self, model: object, name: str | None) -> None:
         if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
             log.warn(
                 "profiler",
-                f"watch(): a {type(model).__name__} has no named_parameters() and no weights, "
-                "nothing of it is captured; pass the model itself",
+                f"nothing of a {type(model).__name__} can be captured, it has no "
+                f"named_parameters() and no weights; {_watch()}",
             )
             return
         self.models.watch(model, name)
@@ -104,11 +114,11 @@ class Recorder:
         self._safely(self._farewells.expect_model, model, self._model_gone)
 
     def optimizer_gone(self, optimizer: int, groups: Any) -> None:
-        """In the middle of anything, even of a capture."""
+        """May be called at any time, even during a capture."""
         self._safely(self._capture_gone, *self._farewells.of(optimizer, groups))
 
     def _model_gone(self, gone: ByHand) -> None:
-        """Likewise."""
+        """May be called at any time, even during a capture."""
         if (epoch := _core.snapshots.open_epoch()) is None or not (
             pairs := self._farewells.of_model(gone)
         ):
@@ -127,7 +137,7 @@ class Recorder:
             why.count(self._records)
 
     def reason(self) -> str | None:
-        """Why there are no snapshots so far; None: there are."""
+        """Why there are no snapshots so far; None if there are some."""
         return None if self._submitted else self._why
 
     def _say_why(self) -> None:
@@ -136,7 +146,7 @@ class Recorder:
         no_epoch = reason is NO_EPOCH
         if no_epoch:
             reason += "; " + face.current().advise("no-epoch", "open a scope called 'epoch'")
-        sentence = why.tell(reason)
+        sentence = why.tell(reason, self._hook_troubles())
         if self._said or self._failed:
             return
         if no_epoch and not self._trains:
@@ -146,7 +156,7 @@ class Recorder:
         say("profiler", f"no snapshots: {sentence}")
 
     def _safely(self, work: Any, *args: Any) -> None:
-        """Training goes on, whatever happens in here."""
+        """Runs ``work``. If it raises, there are no more snapshots, and training goes on."""
         if self._failed:
             return
         try:
@@ -195,7 +205,7 @@ class Recorder:
     ) -> None:
         common: dict[str, Any] = {"sampled": epoch.whole} if self._mode == "sampled" else {}
         weights = self._capture(sources, gradients=False, whole=epoch.whole)
-        # Of what is there now nothing is needed that was kept from before.
+        # What was kept of dead objects is dropped if tensors of the same names exist now.
         gone = [each for each in epoch.gone if each.names.isdisjoint(weights.names)]
         gradients = self._gradients(epoch, sources, steps, weights.names, gone, common)
         kept = [(each, common) for each in (weights, *(each.weights for each in gone)) if each]
@@ -218,9 +228,11 @@ class Recorder:
         gone: list[Gone],
         common: dict[str, Any],
     ) -> list[tuple[_core.snapshots.Captured, dict[str, Any]]]:
-        """Of each parameter one: of the last step, else what is left, else of an earlier step.
+        """One gradient of each parameter: that of the last step, else the one that is there now,
+        else that of an earlier step.
 
-        What is left is newer than any but the last, and may be of a step that was skipped.
+        A gradient that is there now is newer than those of earlier steps. It may be that of a step
+        that was skipped.
         """
         last = [taken for taken in epoch.taken if taken.likely and taken.is_last(steps)]
         earlier = [taken for taken in epoch.taken if taken not in last]
@@ -232,8 +244,8 @@ class Recorder:
             zero = earlier and len(each.gradients.zeros()) == len(each.gradients)
             if skip.isdisjoint(each.gradients.names) and not zero:
                 left.append(each.gradients)
-        # A parameter without a gradient now was no part of the last step: nothing is kept of an
-        # earlier one where any of its optimizer's has one.
+        # A parameter without a gradient was no part of the last step. The gradients of an earlier
+        # step are dropped if any parameter of its optimizer has a gradient now.
         has_some = set().union(*(each.names for each in left))
         found: list[tuple[_core.snapshots.Captured, dict[str, Any]]] = []
         for taken in epoch.taken:
@@ -246,11 +258,11 @@ class Recorder:
     def _left(
         self, epoch: Epoch, sources: Sources, earlier: list[Taken], skip: set[str]
     ) -> _core.snapshots.Captured:
-        """The gradients that are there at the end, without those of ``skip``, which may grow."""
+        """The gradients at the end, without those in ``skip``, to which names may be added."""
         rest = self._capture(sources, gradients=True, skip=skip, whole=epoch.whole)
         if not earlier or not (zeros := set(rest.zeros())):
             return rest
-        # They were set to zero after the step: what was measured before says more.
+        # They were set to zero after the step, so the gradients measured before are used.
         present = set(rest.names)
         lost = [each for each in earlier if each.names & present and each.names & present <= zeros]
         if not lost:
@@ -261,7 +273,7 @@ class Recorder:
     def _capture_gradients(
         self, optimizer: Any, number: int, sequence: int, index: int | None, stack: int, last: bool
     ) -> None:
-        # A trainer of Keras keeps the gradients to the end of the epoch.
+        # With a trainer of Keras the gradients still exist at the end of the epoch.
         is_torchs = hasattr(optimizer, "param_groups")
         if not owned_count(optimizer) or not (is_torchs or self.models.told(stack) is None):
             return
@@ -276,7 +288,7 @@ class Recorder:
         self._farewells.expect(optimizer, sources, sequence)
         if not sources or _graph_is_captured() or is_skipped(optimizer):
             return
-        # A file has what the last step was given: copies of what may be replaced would cost more.
+        # Only the last step is kept whole: copies that may be replaced would cost too much.
         whole = epoch.whole and last
         epoch.taken = [each for each in epoch.taken if each.optimizer != id(optimizer)]
         for parameters in pieces(optimizer):
@@ -285,7 +297,7 @@ class Recorder:
             shared = [each for each in epoch.taken if not taken.names.isdisjoint(each.names)]
             if any(not each.names <= taken.names for each in shared):
                 # The other optimizer was captured before this one had ever stepped, so not in
-                # pieces. Once, what it has stays.
+                # pieces. This time its capture stays.
                 captured = self._capture(
                     sources,
                     gradients=True,
@@ -300,7 +312,7 @@ class Recorder:
                 epoch.taken.append(taken)
 
     def _capture_gone(self, sequence: int, pairs: Pairs) -> None:
-        """What an optimizer or a model had that has just died, for the epoch that is open."""
+        """Captures what a dying optimizer or model has, for the epoch that is open."""
         epoch, begin = self._open.get(sequence), monotonic_ns()
         if epoch is None or not pairs or not epoch.takes_gone(begin) or _graph_is_captured():
             return
@@ -346,7 +358,7 @@ class Recorder:
         return self.models.named(epoch.models(found)), loose
 
     def _known(self, key: object) -> list[Any] | None:
-        """What was found the last time, if nothing has changed since."""
+        """The models found the last time, if nothing has changed since."""
         if self._last_found[0] != key:
             return None
         models = [model() for model in self._last_found[1]]
@@ -382,7 +394,7 @@ class Recorder:
         for prefix, model in models:
             try:
                 found.append((prefix, tensors_of(unwrapped(model))))
-            except Exception as error:  # the program's own code: the other models keep theirs
+            except Exception as error:  # raised by code of the program: go on with the other models
                 log.swallowed("snapshots")
                 self._leave_out(model, error)
         return found
@@ -397,7 +409,7 @@ class Recorder:
         skip: set[str] | None = None,
     ) -> _core.snapshots.Captured:
         def resolve_all(tensors: list[tuple[Any, bool]]) -> list[Resolved]:
-            """For _core: of tensors that are not plain memory, what to measure instead."""
+            """For _core: what to measure instead of tensors that are not plain memory."""
             from sonde.snapshots.tensors import resolve
 
             offloaded = any(has_offloaded(source) for _, source in sources)
@@ -415,9 +427,9 @@ class Recorder:
         )
 
     def _draw(self, index: int | None) -> bool:
-        """Are the tensors of this epoch kept as they are? The same on every rank.
+        """Are whole tensors kept in this epoch? The answer is the same on every rank.
 
-        A number may come again, with another trainer or on another thread: that is another draw.
+        An index may come again, with another trainer or on another thread; it is drawn again then.
         """
         if self._mode != "sampled" or not 0.0 < self._rate < 1.0:
             return self._mode == "full" or (self._mode == "sampled" and self._rate >= 1.0)
@@ -442,7 +454,7 @@ def measure(tensors: list[Any]) -> list[Numbers]:
 
 
 def _graph_is_captured() -> bool:
-    """Whatever runs on the GPU now would become a part of the program's CUDA graph."""
+    """Whether the program captures a CUDA graph, which work of ours would become a part of."""
     torch = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     return bool(cuda and cuda.is_initialized() and cuda.is_current_stream_capturing())

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     Resolved = tuple[Any, dict[str, object], str, list[int]]
 
 
-# Of the process group, when it was last there.
+# Rank and size of the process group when it last existed.
 _last_ranks: dict[str, object] = {"rank": 0, "world_size": 1}
 
 
 def resolve(tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
-    """Never raises: one odd tensor must not cost the others their records."""
+    """Never raises, so that one odd tensor does not cost the others their records."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(tensor, torch.Tensor):
         return _on_host(tensor)
@@ -73,7 +73,7 @@ def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolve
 
 
 def _on_host(tensor: Any) -> Resolved:
-    """Of another framework, and on another device."""
+    """A tensor of another framework, on another device."""
     dtype = getattr(getattr(tensor, "dtype", None), "name", "unknown")
     try:
         import numpy
@@ -89,7 +89,7 @@ def _has_base(tensor: Any, name: str) -> bool:
 
 
 def _is_wrapper(tensor: Any) -> bool:
-    """It has other tensors inside instead of memory of its own."""
+    """Whether it wraps other tensors and has no memory itself."""
     try:
         return bool(tensor.numel()) and tensor.data_ptr() == 0
     except RuntimeError:
@@ -97,7 +97,7 @@ def _is_wrapper(tensor: Any) -> bool:
 
 
 def _local(torch: Any, tensor: Any, attrs: dict[str, object]) -> Any:
-    """Without asking the process group, which may be gone before the epoch ends."""
+    """Does not ask the process group, which may be gone before the epoch ends."""
     mesh, placements = tensor.device_mesh, tensor.placements
     if not all(type(placement).__name__ == "Replicate" for placement in placements):
         attrs["shard"] = {
@@ -107,7 +107,7 @@ def _local(torch: Any, tensor: Any, attrs: dict[str, object]) -> Any:
             "global_shape": list(tensor.shape),
         }
     local = tensor._local_tensor.detach()
-    wait = getattr(local, "wait", None)  # a collective that is still under way
+    wait = getattr(local, "wait", None)  # a collective may still be running
     return local if wait is None else wait()
 
 

@@ -1,4 +1,4 @@
-"""What is trained: what an optimizer owns.
+"""Which models are trained: those that an optimizer owns parameters of.
 
 | owned by an optimizer | captured |
 |---|---|
@@ -6,9 +6,9 @@
 | parameters of several, or of none, that are parts of one | that one |
 | any other | the parameter, in a namespace of the optimizer's class |
 
-A module that was called by itself and is also a part of another is no model of its own; nor is one
-of which no optimizer owns anything, a target network or a teacher. Where no optimizer has stepped,
-trained are the modules that have had gradients.
+A module that was called by itself and is also a part of another is not captured separately. A
+module of which no optimizer owns anything (a target network, a teacher) is not captured. Where no
+optimizer has stepped, the modules that have had gradients are captured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Module:
-    """One that was called, below what wraps it, and the ids of its parameters."""
+    """A module that was called, without its wrappers, and the ids of its parameters."""
 
     __slots__ = ("gradients", "ids", "model", "trained")
 
@@ -42,7 +42,7 @@ class Module:
 def seen_modules(
     failed: Callable[[Any, Exception], None], is_left_out: Callable[[Any], bool]
 ) -> list[Module]:
-    """``failed`` hears of those that raise when they are asked for their tensors."""
+    """``failed`` is called with modules that raise when they are asked for their tensors."""
     found: dict[int, Module] = {}
     for seen, trained, gradients in _core.snapshots.seen_models():
         model = unwrapped(seen)
@@ -55,7 +55,7 @@ def seen_modules(
             continue
         try:
             ids = {address for _, address in _core.snapshots.parameter_ids(tensors_of(model))}
-        except Exception as error:  # the program's own code: the other models keep theirs
+        except Exception as error:  # raised by code of the program: go on with the other models
             failed(model, error)
             continue
         found[id(model)] = Module(model, ids, trained, gradients)
@@ -84,7 +84,7 @@ def trained_by(
         if pairs:
             loose.append((optimizer, pairs))
     if loose and not holders:
-        # The optimizer may have copies of its own, as in mixed precision by hand.
+        # The optimizer may own copies, as in mixed precision by hand.
         holders = outermost([module for module in seen if module.gradients])
     return [module.model for module in holders], loose
 
@@ -102,8 +102,8 @@ def _holders(owned: set[int], seen: list[Module], parents: Parents) -> list[Modu
 
 
 def trained_by_hand(seen: list[Module], known: Iterable[Any]) -> list[Any]:
-    """No optimizer has stepped: what has had gradients, else what an optimizer owns all the same,
-    else what has run in training mode."""
+    """For when no optimizer has stepped: the modules that have had gradients, else those that an
+    optimizer owns, else those that have run in training mode."""
     found = [module for module in seen if module.gradients]
     if not found:
         owned = {id(each) for optimizer in known for each in parameters_of(optimizer)}
@@ -114,7 +114,7 @@ def trained_by_hand(seen: list[Module], known: Iterable[Any]) -> list[Any]:
 
 
 def outermost(modules: list[Module]) -> list[Module]:
-    """Those that are no parts of others, in the order in which they were seen."""
+    """The modules that are no parts of others, in the order in which they were seen."""
     kept: list[Module] = []
     for module in sorted(modules, key=lambda each: -len(each.ids)):
         whole = next((other for other in kept if module.ids <= other.ids), None)
@@ -130,5 +130,5 @@ def _is_part(part: Any, whole: Any) -> bool:
 
 
 def _is_trainable(model: Any) -> bool:
-    """A frozen one, a teacher or a feature extractor, has nothing to tell."""
+    """False for a frozen model, such as a teacher or a feature extractor."""
     return any(parameter.requires_grad for parameter in model.parameters())

@@ -1,0 +1,94 @@
+"""Another API needs nothing but a Face: no line of python/sonde or of the engine is about one."""
+
+import json
+
+import pytest
+from child_process import run_python
+
+FACE = """
+from sonde import session
+from sonde.face import Face
+
+
+class Other(Face):
+    name = "other"
+    tag = "OtherTool"
+    directory = "logs"
+    variable_prefix = "OTHER_"
+    platform_ids = ("job",)
+    file_transport = "nowhere"
+    arguments = ("mode", "logs_dir")
+    option_names = {"directory": "logs_dir", "snapshots": "mode"}
+    advice = {"started-twice": "init() was called before"}
+    calls = {"watch": "other.see"}
+
+
+def init(mode=None, logs_dir=None, **more):
+    wanted = {"snapshots": mode, "directory": logs_dir, **more}
+    return session.begin(Other(), session.Profiler, wanted)
+"""
+
+
+def run(code, **options):
+    return run_python(FACE + code, **options)
+
+
+def test_names_folder_and_variables_are_those_of_the_face(tmp_path):
+    run(
+        """
+import os
+os.environ["OTHER_JOB"] = "j1"
+handle = init()
+assert handle.health()["spool_dir"] == os.path.abspath("logs/spool")
+assert handle.health()["transport"] == "nowhere"
+assert handle.platform_context == {"job": "j1"}
+handle.shutdown()
+""",
+        cwd=tmp_path,
+    )
+    batches = [json.loads(file.read_text()) for file in tmp_path.glob("logs/spool/*.json")]
+    roots = [span for batch in batches for span in batch["spans"] if span["parent_id"] is None]
+    assert [root["name"] for root in roots] == ["other.session"]
+    assert roots[0]["attrs"]["other.job"] == "j1"
+
+
+def test_messages_are_in_the_words_of_the_face(tmp_path):
+    said = run(
+        """
+handle = init()
+init()
+session.watch(None)
+handle.shutdown()
+""",
+        cwd=tmp_path,
+    )
+    assert "[OtherTool] init() was called before" in said.stderr
+    assert "[OtherTool] other.see(NoneType, name: NoneType)" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("init(mode='bogus')", "mode 'bogus' is not valid"),
+        ("init(logs_dir=3)", "logs_dir must be a directory name"),
+        ("init(colour=3)", "no option colour"),
+    ],
+)
+def test_a_bad_option_is_called_by_its_name_and_changes_nothing(tmp_path, call, message):
+    run(
+        f"""
+import cirron
+from sonde import face, log
+before = face.current()
+try:
+    {call}
+except (TypeError, ValueError) as error:
+    assert {message!r} in str(error), error
+else:
+    raise AssertionError("it was taken")
+assert face.current() is before
+assert before.name == "cirron"
+assert session.current() is None
+""",
+        cwd=tmp_path,
+    )
