@@ -180,9 +180,9 @@ TEST_F(JudgeMoves, AScopeBehindTheStepEndsItForALook) {
   Evidence seen = in_step_of(forward(false), nullptr, true);
   seen.scope_begun = true;
   EXPECT_EQ(first(seen).move, Move::kEndStepBelowScope);
-  seen = in_step_of(forward(), nullptr, true);
-  seen.scope_begun = true;
-  EXPECT_EQ(first(seen).move, Move::kNextIteration);
+  Evidence trains = in_step_of(forward(), nullptr, true);
+  trains.scope_begun = true;
+  EXPECT_EQ(first(trains).move, Move::kNextIteration);
 }
 
 TEST_F(JudgeMoves, SoManyForwardsBeforeABackwardAreARollout) {
