@@ -34,6 +34,7 @@ class Examination {
 
   model::Autopsy perform() {
     for (const std::string& key : source_.processes()) examine(key);
+    refresh();  // what was stored meanwhile is in no journal and in no batch that is listed
     read_batches();
     if (!result_.kept) recover();
     return std::move(result_);
@@ -41,6 +42,8 @@ class Examination {
 
  private:
   void examine(const std::string& key);
+  void refresh();
+  bool has_open(const base::Id& span) const;
   void read_batches();
   void add_from(const model::Batch& batch);
   void add_recovered(const model::Batch& batch);
@@ -64,6 +67,22 @@ void Examination::examine(const std::string& key) {
   } else if (status.error() != ENOENT) {  // gone: its process ended, or it was recovered, just now
     result_.problems.push_back(status.text());
   }
+}
+
+void Examination::refresh() {
+  if (source_.processes().empty()) return;
+  const base::Status status = source_.refresh();
+  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+}
+
+// Whether a process that was examined had this span open.
+bool Examination::has_open(const base::Id& span) const {
+  const auto in = [&](const ProcessState& process) {
+    return std::any_of(process.open.begin(), process.open.end(),
+                       [&](const model::OpenScope& open) { return open.span.id == span; });
+  };
+  const auto end = result_.processes.begin() + static_cast<std::ptrdiff_t>(keys_.size());
+  return std::any_of(result_.processes.begin(), end, in);
 }
 
 bool is_death(const model::Span& span) { return span.closed_by() == "death"; }
@@ -147,11 +166,12 @@ ProcessState recovered_process(std::vector<model::Span> open, const model::Batch
   return process;
 }
 
-// Deaths that an earlier autopsy, or the next run in this directory, has already moved.
+// Deaths that an earlier autopsy, or the next run in this directory, has already moved. One that was
+// moved since its journal was examined is known already.
 void Examination::add_recovered(const model::Batch& batch) {
   std::map<std::int32_t, std::vector<model::Span>> open_of_pid;
   for (const model::Span& span : batch.spans) {
-    if (is_death(span)) open_of_pid[span.pid].push_back(span);
+    if (is_death(span) && !has_open(span.id)) open_of_pid[span.pid].push_back(span);
   }
   for (auto& [pid, spans] : open_of_pid)
     result_.processes.push_back(recovered_process(std::move(spans), batch));

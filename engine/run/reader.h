@@ -38,7 +38,9 @@ class Reader {
   void each_batch(Detail detail, Order order, const std::function<void(model::Batch&)>& take);
 
   // The two parts of it. Journals have to come first, also where they are used last: a record that
-  // is stored meanwhile is then seen twice, and dropped once, instead of not at all.
+  // is stored meanwhile is then seen twice, and dropped once, instead of not at all. For the same
+  // reason read_journals() refreshes the source at its end: a batch that was stored before its
+  // journal was read, but after the source was listed, is in neither otherwise.
   std::vector<model::Batch> read_journals();
   bool read_batch(const std::string& batch, Detail detail, model::Batch& out);
 
@@ -48,6 +50,8 @@ class Reader {
  private:
   // True if it is fine. What is gone since the source was looked at is no problem.
   bool note(const base::Status& status);
+  // Refreshes the source, unless no process could have stored anything since the last time.
+  base::Status list_again();
 
   Source& source_;
   Skipped skipped_;

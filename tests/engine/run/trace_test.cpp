@@ -174,6 +174,46 @@ TEST(ReadTrace, ASpanInAJournalAndInABatchComesOnce) {
   EXPECT_EQ(trace.marks.size(), 2u);
 }
 
+// A process that stores its records between the listing of the source and the reading of its
+// journal: they are in a batch that was not listed, and no longer in the journal.
+class StoredMeanwhile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    source_.start("p", [this](Process& out) {
+      if (!stored_) {
+        source_.store_unlisted("2", testing::json_of(batch_of(2, {span(2, 9, "moved", 10, 20)})),
+                               20'000);
+      }
+      stored_ = true;
+      out.records = batch_of(0, {span(3, 9, "fresh", 20, 30)});
+      out.state.open.push_back({span(9, 0, "acme.session", 0, model::kNone), 0, 0, false, true});
+    });
+    source_.store("1", testing::json_of(batch_of(1, {span(1, 9, "old", 0, 10)})), 10'000);
+  }
+
+  MemorySource source_;
+  bool stored_ = false;
+};
+
+TEST_F(StoredMeanwhile, IsInTheTraceOnce) {
+  const Trace trace = read_trace(source_, {});
+  EXPECT_EQ(names_of(trace.spans), (Names{"fresh", "acme.session", "old", "moved"}));
+  EXPECT_EQ(trace.marks.size(), 3u);
+}
+
+TEST_F(StoredMeanwhile, IsAmongTheLastSpansOnce) {
+  const Trace trace = read_trace(source_, {.choice = {}, .last = 4});
+  EXPECT_EQ(names_of(trace.spans), (Names{"acme.session", "fresh", "moved", "old"}));
+}
+
+TEST_F(StoredMeanwhile, IsInTheStreamOnce) {
+  Names seen;
+  stream_spans(source_, {}, [&](const std::vector<model::Span>& spans) {
+    for (const std::string& name : names_of(spans)) seen.push_back(name);
+  });
+  EXPECT_EQ(seen, (Names{"old", "moved", "fresh", "acme.session"}));
+}
+
 TEST(ReadTrace, WhatCannotBeReadIsCountedAndNamed) {
   MemorySource source;
   for (int i = 0; i < 30; ++i) source.store(std::to_string(i), "garbage", 0);
