@@ -14,11 +14,11 @@ constexpr std::size_t kFields = model::field_count<model::kSpool>();
 constexpr Keys<kFields> kSpan([] {
   std::array<std::string_view, kFields> quoted;
   std::size_t at = 0;
-  model::for_each_field<model::kSpool>(
-      [&]<typename One>(One) { quoted[at++] = One::quoted(); });
+  model::for_each_field<model::kSpool>([&]<typename One>(One) { quoted[at++] = One::quoted(); });
   return quoted;
 }());
-constexpr std::size_t kShortestOfUse = std::string_view(R"({"timing":"dispatch"})").size();
+// {"timing":"dispatch"}
+constexpr std::size_t kShortestOfUse = model::kTimingAttr.size() + model::kDispatch.size() + 7;
 
 // Whose attributes are of interest also where only times are wanted: what the session says of the
 // run, that an epoch was cut short, that a step was skipped. A name that comes behind the
@@ -41,8 +41,8 @@ void SpanParser::one(ondemand::object object) {
     ondemand::value& value = field.value();
     const std::size_t key = kSpan.find(field.key().raw(), expected_);
     const std::string_view token = token_of(value);
-    model::visit_field_at<model::kSpool>(
-        key, [&]<typename One>(One) { set<One>(token, value, span); });
+    model::visit_field_at<model::kSpool>(key,
+                                         [&]<typename One>(One) { set<One>(token, value, span); });
   }
   if (!span.id || span.name.data() == nullptr) refuse("a span has no id or no name");
 }

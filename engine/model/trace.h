@@ -23,8 +23,9 @@ inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 
 // Attribute that tells how a span came to be closed when its own code did not do it.
 inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
-// Attribute of spans in which work was handed to a device that was not waited for: "dispatch".
+// Attribute of spans in which work was handed to a device that was not waited for, and its value.
 inline constexpr std::string_view kTimingAttr = "timing";
+inline constexpr std::string_view kDispatch = "dispatch";
 // Attribute of the session: what the program could do to have its loops on record.
 inline constexpr std::string_view kHintAttr = "sonde.hint";
 
@@ -55,7 +56,7 @@ struct Span {
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
   // Its time is that of the host, which did not wait for the device: no share can be made of it.
   // The device's is gpu_ns, where that is known.
-  bool dispatched() const noexcept { return attr(kTimingAttr).is("dispatch"); }
+  bool dispatched() const noexcept { return attr(kTimingAttr).is(kDispatch); }
   // The attribute of that name; none where there is no such.
   base::JsonValue attr(std::string_view name) const noexcept {
     return base::find_member(attrs, name);

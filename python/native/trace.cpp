@@ -10,10 +10,12 @@
 #include <string>
 
 #include "engine/analysis/summary.h"
+#include "engine/analysis/summary_fields.h"
 #include "engine/export/arrow.h"
 #include "engine/export/span_columns.h"
 #include "engine/export/summary_columns.h"
 #include "engine/model/select.h"
+#include "engine/model/span_fields.h"
 #include "engine/report/summary.h"
 #include "engine/report/tree.h"
 #include "engine/session/engine.h"
@@ -124,9 +126,26 @@ nb::object json_text(std::string json) {
   return nb::steal(new_text(json));
 }
 
+// The names of the columns, so that Python repeats none of them.
+void add_columns(nb::module_& trace) {
+  nb::list frame, summary, optional;
+  model::for_each_field<model::kFrame>(
+      [&]<typename One>(One) { frame.append(nb::str(One::kName.data(), One::kName.size())); });
+  for (const exporting::Field& field : exporting::make_summary_table({}).fields)
+    summary.append(field.name);
+  for (const analysis::SummaryField& field : analysis::kSummaryFields) {
+    if (field.optional) optional.append(field.name);
+  }
+  optional.append(analysis::kShareField);
+  trace.attr("COLUMNS") = nb::tuple(frame);
+  trace.attr("SUMMARY_COLUMNS") = nb::tuple(summary);
+  trace.attr("OPTIONAL_SUMMARY_COLUMNS") = nb::tuple(optional);
+}
+
 }  // namespace
 
 void add_trace(nb::module_& trace) {
+  add_columns(trace);
   const auto name = nb::arg("name").none();
   const auto last = nb::arg("last").none();
   trace.def(
