@@ -26,11 +26,11 @@ class AutopsyJson {
     list("ended", autopsy.ended, [this](const model::Span& session) { ended(session); });
     out_.raw(",\"moved\":{\"kept\":");
     out_.boolean(autopsy.kept);
-    number("journals", autopsy.moved_journals);
-    number("spans", autopsy.moved_spans);
-    number("marks", autopsy.moved_marks);
-    number("open_scopes", autopsy.moved_scopes);
-    list("files", autopsy.moved_files, [this](const std::string& file) { out_.string(file); });
+    number("journals", autopsy.moved.journals);
+    number("spans", autopsy.moved.spans);
+    number("marks", autopsy.moved.marks);
+    number("open_scopes", autopsy.moved.open_scopes);
+    list("files", autopsy.moved.files, [this](const std::string& file) { out_.string(file); });
     out_.raw('}');
     list("problems", autopsy.problems,
          [this](const std::string& problem) { out_.string(problem); });

@@ -1,4 +1,4 @@
-// The trace of a source, whatever the source is.
+// The trace of a source, which may be a directory or anything else.
 #include "engine/run/trace.h"
 
 #include <optional>
@@ -69,7 +69,7 @@ class BothSources : public ::testing::Test {
       ASSERT_TRUE(spool.write(batch.created_ns, batch.batch_id, json).ok());
       memory_.store(std::to_string(batch.created_ns), json, batch.created_ns + kSlackNs);
     }
-    Place place;
+    Location place;
     ASSERT_TRUE(locate(dir_.path(), place).ok());
     directory_.emplace(std::move(place));
   }
