@@ -22,14 +22,14 @@ namespace sonde::codec {
 
 namespace ondemand = simdjson::ondemand;
 
-// Ends the parse; only BatchParser::parse catches it. A file with a fault is refused as a whole, and
-// an exception spares the parsers some forty error checks.
+// Ends the parse; only BatchParser::parse catches it. A file with a fault is refused as a whole,
+// and an exception spares the parsers some forty error checks.
 [[noreturn]] inline void refuse(const char* reason, int error = EINVAL) {
   throw Fault{error, reason};
 }
 
-// Returns the value where it lies: copying a field costs more (stores that cannot be forwarded) than
-// finding it.
+// Returns the value where it lies: copying a field costs more (stores that cannot be forwarded)
+// than finding it.
 template <typename T>
 T&& must(simdjson::simdjson_result<T>&& result) {
   const simdjson::error_code error = result.error();
@@ -38,8 +38,8 @@ T&& must(simdjson::simdjson_result<T>&& result) {
   return std::move(result).value_unsafe();
 }
 
-// Finds a key's place in a fixed list. Writers keep the order, so the place after the last one
-// found is nearly always right; a reader may rely on nothing, so the others are tried too.
+// Finds a key's place in a fixed list. Writers keep the order of keys, so the place after the last
+// one found is tried first; any order is legal, so the others are tried too.
 template <std::size_t N>
 class Keys {
  public:
@@ -59,7 +59,8 @@ class Keys {
   std::array<std::string_view, N> quoted_;  // with the closing quote; shorter than the padding
 };
 
-// Repeated names share one copy. Direct-mapped and small: names of spans repeat at once or never.
+// Repeated names share one copy. Direct-mapped and small: a name repeats within a few spans or
+// never.
 class RecentTexts {
  public:
   std::string_view get(std::string_view body, base::Arena& arena) {
@@ -144,7 +145,7 @@ inline void read_number(std::string_view token, std::int32_t& out) {
   out = static_cast<std::int32_t>(value);
 }
 
-// A writer may have taken the number for a signed one.
+// Some writers store the number as a signed one.
 inline void read_number(std::string_view token, std::uint64_t& out) {
   if (!parse_unsigned(token, out)) out = static_cast<std::uint64_t>(integer_of(token));
 }

@@ -92,8 +92,8 @@ void SnapshotParser::shape(ondemand::array list, model::TensorStats& tensor) {
   if (is_shape(numbers)) tensor.shape = out_.arena.copy(numbers);
 }
 
-// Of a tensor whose values are not all finite, "finite" has the statistics of those that are;
-// "nonfinite" names the numbers that are null. Both may stand in front of what they are about.
+// If some values of the tensor are not finite, "finite" has the statistics of those that are, and
+// "nonfinite" names the numbers that are null. Both may come before the numbers they refer to.
 void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) {
   tensor.known = true;
   model::TensorStats named, finite;
@@ -134,8 +134,8 @@ void SnapshotParser::names(ondemand::object object, model::TensorStats& named) {
   }
 }
 
-// The Cirron SDK does not tell NaNs from infinities. Where one of the two is certain not to be
-// there, the other is counted; where there is a NaN, the infinities beside it count as NaNs.
+// The reference SDK has one count for NaNs and infinities. If there is a NaN, all of them count as
+// NaNs; otherwise all are infinities.
 void SnapshotParser::take_finite(const model::TensorStats& finite, std::int64_t non_finite,
                                  model::TensorStats& tensor) {
   if (tensor.nan_count == model::kNone && non_finite != model::kNone) {

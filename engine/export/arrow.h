@@ -1,5 +1,5 @@
-// Tables, through the Arrow C stream interface: pandas, polars, pyarrow and duckdb take
-// the buffers as they are, without a copy and without this library knowing any of them.
+// Tables through the Arrow C stream interface. pandas, polars, pyarrow and duckdb take the buffers
+// without a copy, and this library depends on none of them.
 #pragma once
 
 #include <cstdint>

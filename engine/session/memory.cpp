@@ -119,7 +119,7 @@ void Memory::append(MarkChain& chain, std::uint32_t limit, const model::Mark& ma
 
 void Memory::add_mark(const model::Mark& mark) {
   if (waiting_.size() >= kMaxWaiting && waiting_.find(mark.span_id) == waiting_.end()) {
-    // Spans whose records were lost; their marks have nowhere to be shown.
+    // The records of these spans were lost, so their marks cannot be shown.
     for (auto& [id, marks] : waiting_) {
       release(marks.points.first, marks.points.count);
       release(marks.summaries.first, marks.summaries.count);

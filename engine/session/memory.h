@@ -14,7 +14,7 @@
 
 namespace sonde::session {
 
-// What a reader wants of the marks: how many each span has, that and their text, all of them.
+// What a reader wants of the marks: only how many each span has, also their text, or all of them.
 enum class MarksAs { kCount, kText, kMarks };
 
 // Not thread-safe: the drain lock guards it (Shared::lock).
@@ -38,8 +38,7 @@ class Memory {
   void copy_to(model::Batch& out, MarksAs how = MarksAs::kMarks) const;
   // Gives a span that is still open its marks.
   void add_open_marks(model::Span& span, model::Batch& out, MarksAs how) const;
-  // Appends the marks that wait for this span, which is still open, or had been closed when they
-  // came.
+  // Appends the marks that wait for this span: it is still open, or they came after it had closed.
   void copy_open_marks(const base::Id& span, model::Batch& out) const;
   std::uint32_t count_open_marks(const base::Id& span) const;
   // Ids of the marks of one span, open or closed; looks through everything.

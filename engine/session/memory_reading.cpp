@@ -90,7 +90,7 @@ void Memory::add_open_marks(model::Span& span, model::Batch& out, MarksAs how) c
 }
 
 void Memory::copy_to(model::Batch& out, MarksAs how) const {
-  constexpr std::size_t kOpenScopes = 256;  // are appended to it as a rule
+  constexpr std::size_t kOpenScopes = 256;  // room for the open scopes that the caller appends
   out.spans.reserve(out.spans.size() + count_ + kOpenScopes);
   if (how == MarksAs::kMarks) out.marks.reserve(out.marks.size() + fresh_mark_);
   if (how == MarksAs::kText) out.mark_lists.reserve(count_);
