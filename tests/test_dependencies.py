@@ -227,7 +227,9 @@ def test_the_table_has_no_cycle() -> None:
 
 def test_cmake_links_along_the_same_table() -> None:
     text = (ROOT / "engine" / "CMakeLists.txt").read_text()
-    line = re.compile(r"^sonde_folder\((\w+)(?: USES ([a-z ]+?))?(?: EXTERNAL .*)?\)", re.MULTILINE)
+    line = re.compile(
+        r"^sonde_folder\((\w+)(?: USES ([a-z ]+?))?(?: (?:EXTERNAL|INTERNAL) .*)?\)", re.MULTILINE
+    )
     linked = {match[1]: set((match[2] or "").split()) for match in line.finditer(text)}
     assert linked == MAY_USE
 

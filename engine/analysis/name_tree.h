@@ -50,11 +50,11 @@ class NameTree {
   static constexpr std::uint32_t kMaxChildren = 256;  // different names under one node
 
   struct Node;
-  // Siblings, each of another name.
+  // Siblings with different names.
   struct Forest {
     Node* first = nullptr;
     std::uint32_t size = 0;
-    std::uint32_t height = 0;  // levels, or more
+    std::uint32_t height = 0;  // at least its number of levels
   };
   struct Node {
     NameId name = kOtherNames;
@@ -66,10 +66,10 @@ class NameTree {
   NameTree();
   NameId intern(std::string_view name);
   std::string_view name(NameId id) const { return names_[id]; }
-  // All but what stands for several.
+  // All names, without the one that stands for the rest.
   std::vector<std::string_view> names() const { return {names_.begin() + 1, names_.end()}; }
 
-  // The node of that name, made when there is none. Stays valid until it is merged into another.
+  // The node of that name, created if needed. Stays valid until it is merged into another.
   Node& find_or_add(Forest& forest, NameId name);
   // Moves everything from one forest into the other. Recurses as deep as the lower of the two.
   void merge(Forest& into, Forest from);

@@ -1,4 +1,4 @@
-// Why a run has no snapshots, as far as its sessions and epochs tell.
+// Why a run has no snapshots, concluded from its sessions and epochs.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace sonde::analysis {
 // Of one session.
 struct NoSnapshots {
   enum class Cause {
-    kOff,         // profile(snapshots="off")
-    kForeign,     // it does not say how they were set: another program wrote it
-    kSaid,        // in its own words
-    kGone,        // some were taken, and are not here
+    kOff,         // they were switched off
+    kForeign,     // the session does not say how they were set: another SDK recorded it
+    kSaid,        // the session says why
+    kGone,        // some were taken, but are not here
     kNoEpochYet,  // it runs, and no epoch has begun
     kFirstEpoch,  // it runs, in its first epoch
     kOnTheWay,    // it runs, and an epoch has just ended

@@ -19,8 +19,8 @@ constexpr std::string_view kOrphans = "(orphans)";
 
 Summarizer::Summarizer(SummaryOptions options) : options_(options), seen_(kSeenEntries) {}
 
-// A batch is grouped by thread, so a parent may stand before the children other threads gave it. By
-// time of closing it comes after them; equal times keep the order in which their thread wrote them.
+// A batch is grouped by thread, so a parent may come before children from other threads. Sorted by
+// their end, children come first; spans with equal ends keep the order in which they were written.
 void Summarizer::add(std::span<const model::Span> spans) {
   const auto earlier = [](const model::Span& a, const model::Span& b) {
     return a.end_or_never_ns() < b.end_or_never_ns();
@@ -66,8 +66,8 @@ Summarizer::Forest Summarizer::take(const base::Id& id) {
   return children;
 }
 
-// Where a child of `parent_id` belongs: among those that wait for it, or, if it has already come,
-// under its name wherever that is by now.
+// Where a child of `parent_id` belongs: among those that wait for the parent or, if the parent has
+// already come, below the node that the parent was added to.
 Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank,
                                          std::uint32_t height) {
   std::array<NameTree::NameId, kMaxHeight> path;
@@ -95,8 +95,8 @@ Summarizer::Forest& Summarizer::level_of(base::Id parent_id, std::int32_t rank,
   return *level;
 }
 
-// A table of fixed size: one place per hash for spans that had children, one for those that had
-// none yet, which are many and rarely asked for.
+// A table of fixed size. Spans with children and spans without any yet have separate places, so
+// that the latter, which are many and rarely needed, do not displace the former.
 std::size_t Summarizer::place_of(const base::Id& id, bool parent) noexcept {
   return (id.lo ^ (id.hi >> 7)) % (kSeenEntries / 2) * 2 + (parent ? 0 : 1);
 }
@@ -119,8 +119,8 @@ void Summarizer::orphan(Forest forest, std::int32_t rank) {
   tree_.merge(node.children, forest);
 }
 
-// Gives up on the parents that were heard of longest ago, half of all, so that the search for them
-// is paid for by as many spans.
+// Gives up on the half of the parents that were last seen longest ago. Giving up on many at a time
+// keeps the cost per span low.
 void Summarizer::evict() {
   std::vector<std::uint64_t> ages;
   ages.reserve(waiting_.size());
@@ -147,18 +147,18 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// The device's time, if it is known of every span.
+// The device's time, if it is known for every span.
 std::int64_t device_ns(const NodeStats& stats) {
   return stats.count > 0 && stats.gpu_count == stats.count ? stats.gpu_ns : model::kNone;
 }
 
-// What it takes part with in a comparison.
+// The time by which a node is compared with others.
 std::int64_t compared_ns(const NodeStats& stats) {
   return stats.dispatched != 0 ? device_ns(stats) : stats.total_ns;
 }
 
-// A parent next to the device's time of its children: its own on the device, else its wall time,
-// unless that ends before the device does.
+// The time of a parent that is compared with its children's device time: its own device time, else
+// its wall time, unless that ends before the device does.
 std::int64_t whole_on_device(const NodeStats& parent) {
   const std::int64_t device = device_ns(parent);
   return device != model::kNone || parent.dispatched != 0 ? device : parent.total_ns;
@@ -185,7 +185,7 @@ Below add_up(const NameTree::Forest& forest) {
 
 SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node);
 
-// `parent`: nullptr for roots, which share what they add up to.
+// `parent`: nullptr for roots, whose shares are of their sum.
 std::vector<SummaryNode> finish_forest(const NameTree& tree, const NameTree::Forest& forest,
                                        const NodeStats* parent, std::int64_t whole_ns) {
   if (whole_ns <= 0) whole_ns = add_up(forest).total_ns;
@@ -238,7 +238,7 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
     out.p95_ns = std::clamp(stats.durations.quantile(0.95), stats.min_ns, stats.max_ns);
   }
   const Below below = add_up(node.children);
-  // A parent still open has no time of its own yet, but its children do.
+  // A parent that is still open has no duration yet, but its children do.
   const std::int64_t whole =
       stats.open != 0 ? std::max(stats.total_ns, below.total_ns) : stats.total_ns;
   out.children = finish_forest(tree, node.children, &stats, whole);
@@ -248,7 +248,7 @@ SummaryNode finish_node(const NameTree& tree, const NameTree::Node& node) {
 
 }  // namespace
 
-// The topmost nodes of that name, added up; what is above and beside them is left where it is.
+// Adds up the topmost nodes of that name; nodes above and beside them stay where they are.
 void Summarizer::select(Forest from, NameTree::NameId name, Forest& out) {
   for (NameTree::Node* node = from.first; node != nullptr;) {
     NameTree::Node* const next = node->next;

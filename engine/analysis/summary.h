@@ -1,6 +1,6 @@
-// A trace of any length added up to a tree of names: how often, how long, which share. Reads spans
-// as a stream and keeps only what is still waiting for its parent, so gigabytes fit into a few
-// megabytes.
+// Adds up a trace of any length to a tree of names: how often, how long, which share. Reads spans
+// as a stream and keeps only those that wait for their parent, so gigabytes of spans need only a
+// few megabytes.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ namespace sonde::analysis {
 struct SummaryNode {
   std::string name;
   std::uint64_t count = 0;
-  std::uint64_t open = 0;     // did not end; not in the figures below, but for the total
+  std::uint64_t open = 0;     // not ended; of the figures below, only the total includes them
   std::int64_t open_ns = 0;   // how long they have been open
   std::uint64_t skipped = 0;  // steps that a scaler skipped
   std::int64_t total_ns = 0, mean_ns = 0, min_ns = 0, max_ns = 0;
   std::int64_t p50_ns = 0, p95_ns = 0;  // right to about 3 %
   std::int64_t gpu_ns = model::kNone;
-  // Work was handed to a device and not waited for: the durations are the host's. What compares
-  // this node with others (the two shares, its place among its siblings) is then made of gpu_ns.
+  // Work was handed to a device and not waited for: the durations are the host's. The two shares
+  // and the order among the siblings are then computed from gpu_ns.
   bool dispatched = false;
   // Total less that of the children, not below 0 (they may run in parallel). kNone: not known,
   // because the device's time is not.
@@ -49,8 +49,7 @@ struct RankSummary {
 struct Summary {
   std::vector<RankSummary> ranks;
   std::uint64_t spans = 0;
-  std::uint64_t orphans =
-      0;  // spans that waited too long for their parent: under the root "(orphans)"
+  std::uint64_t orphans = 0;       // waited too long for their parent: under the root "(orphans)"
   std::vector<std::string> hints;  // of the sessions in it, each once
   std::uint64_t left_out = 0;      // older spans that were no longer there to be added
   bool names_folded = false;  // too many different names: the later ones are one, "(other names)"
@@ -66,7 +65,7 @@ class Summarizer {
   explicit Summarizer(SummaryOptions options = {});
   // Spans of one batch, in any order.
   void add(std::span<const model::Span> spans);
-  // Every name so far, as long as this lives.
+  // Every name so far; valid as long as the summarizer.
   std::vector<std::string_view> names() const { return tree_.names(); }
   // Ends the stream. With a name: only the subtrees of that name, wherever they are.
   Summary finish(std::string_view name = {});

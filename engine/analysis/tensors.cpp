@@ -26,6 +26,11 @@ void TensorTable::sort() {
                    [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
 }
 
+std::size_t TensorTable::shorten() {
+  constexpr std::size_t kReadable = 40;
+  return lines_.size() > kReadable ? keep_newest() : 0;
+}
+
 std::size_t TensorTable::keep_newest() {
   // The text of a name is kept once, so its address stands for it.
   const auto place = [](const TensorLine& line) {

@@ -1,5 +1,4 @@
-// The statistics of tensors over the epochs of runs: in what order they are looked at, and the
-// newest of each tensor.
+// The statistics of tensors over the epochs of runs: their order, and the newest of each tensor.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@ namespace sonde::analysis {
 
 struct TensorLine {
   const model::Epoch* epoch = nullptr;
-  std::size_t position = 0;  // in the model, as far as the order of the records tells
+  std::size_t position = 0;  // in the model, which is the order of the records
   model::TensorStats tensor;
 };
 
@@ -27,8 +26,10 @@ class TensorTable {
   // By run, epoch, place in the model, rank, process.
   void sort();
   // Leaves of each tensor on each rank its newest epoch, of all processes that are of this rank in
-  // the newest run, in the order of the model. How many lines went.
+  // the newest run, in the order of the model. Returns how many lines it removed.
   std::size_t keep_newest();
+  // The same, but only where there are more lines than a person wants to read.
+  std::size_t shorten();
 
   const std::vector<TensorLine>& lines() const noexcept { return lines_; }
 

@@ -79,30 +79,12 @@ char* unescape(std::string_view body, char* out) noexcept {
   return out;
 }
 
-JsonValue::Type JsonValue::type() const noexcept {
-  if (raw_.empty()) return Type::kMissing;
-  switch (raw_.front()) {
-    case '"':
-      return raw_.size() >= 2 && raw_.back() == '"' ? Type::kText : Type::kMissing;
-    case '{':
-    case '[':
-      return Type::kNested;
-    case 'n':
-      return Type::kNull;
-    case 't':
-    case 'f':
-      return Type::kBool;
-    default:
-      return raw_.find_first_of(".eE") == std::string_view::npos ? Type::kInteger : Type::kReal;
-  }
-}
-
 std::string_view JsonValue::plain_text() const noexcept {
-  return type() == Type::kText ? raw_.substr(1, raw_.size() - 2) : std::string_view();
+  return is_text() ? raw_.substr(1, raw_.size() - 2) : std::string_view();
 }
 
 bool JsonValue::is(std::string_view text) const noexcept {
-  if (type() != Type::kText) return false;
+  if (!is_text()) return false;
   const std::string_view body = plain_text();
   if (body.find('\\') == std::string_view::npos) return body == text;
   for (std::size_t at = 0; at < body.size();) {

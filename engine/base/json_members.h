@@ -21,12 +21,9 @@ bool read_escape(std::string_view body, std::size_t& at, std::uint32_t& code) no
 // A view of a value's text.
 class JsonValue {
  public:
-  enum class Type : std::uint8_t { kMissing, kNull, kBool, kInteger, kReal, kText, kNested };
-
   JsonValue() = default;
   explicit JsonValue(std::string_view raw) noexcept : raw_(raw) {}
 
-  Type type() const noexcept;
   explicit operator bool() const noexcept { return !raw_.empty(); }  // there is such a member
   std::string_view raw() const noexcept { return raw_; }             // as it stands there
   bool is_true() const noexcept { return raw_ == "true"; }
@@ -40,6 +37,10 @@ class JsonValue {
   std::int64_t integer(std::int64_t otherwise = 0) const noexcept;
 
  private:
+  bool is_text() const noexcept {
+    return raw_.size() >= 2 && raw_.front() == '"' && raw_.back() == '"';
+  }
+
   std::string_view raw_;
 };
 

@@ -2,16 +2,16 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "engine/cli/command.h"
+#include "engine/cli/opening.h"
 #include "engine/cli/output.h"
-#include "engine/cli/place.h"
 #include "engine/model/process.h"
 #include "engine/report/autopsy.h"
+#include "engine/report/reading.h"
 #include "engine/run/autopsy.h"
-#include "engine/run/directory_source.h"
+#include "engine/run/source.h"
 
 namespace sonde::cli {
 
@@ -24,14 +24,13 @@ struct AutopsyOptions {
 };
 
 int run_autopsy(const AutopsyOptions& options) {
-  std::optional<run::Place> place = find_place(options.directory);
-  if (!place) return 1;
-  if (place->output_dir.empty()) {
-    complain(place->called + " is a file; name the output directory of the run");
+  const std::unique_ptr<run::Source> source = open_run(options.directory);
+  if (!source) return 1;
+  if (!source->is_whole_run()) {
+    complain(report::not_a_directory_line(source->called()));
     return 1;
   }
-  run::DirectorySource source(*std::move(place));
-  const model::Autopsy autopsy = run::perform_autopsy(source, options.keep);
+  const model::Autopsy autopsy = run::perform_autopsy(*source, options.keep);
   for (const std::string& problem : autopsy.problems) complain(problem);
   print(options.json ? report::autopsy_json(autopsy) : report::autopsy_text(autopsy));
   return autopsy.problems.empty() ? 0 : 1;

@@ -1,4 +1,4 @@
-// The options --rank and --run, and words for what was chosen and is not there.
+// The options --rank and --run, and messages for a choice that is not there.
 #pragma once
 
 #include <string>

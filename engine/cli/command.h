@@ -1,5 +1,5 @@
-// What a subcommand is: a name, a line of help, and a function that declares its options and leaves
-// behind what runs when it is chosen. One file per command; the list is kCommands.
+// A subcommand: its name, a line of help, and a function that declares its options and returns what
+// runs when it is chosen. One file per command; the list is kCommands.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The command `sonde`: declares the commands of kCommands, runs the one that was asked for.
+// The command `sonde`: declares the commands of kCommands and runs the chosen one.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Is the first word, if there is one, a command?
+// Whether the first word is a command, an option or missing.
 bool is_known(int argc, char** argv) {
   using sonde::cli::kCommands;
   const std::string_view word = argc > 1 ? argv[1] : "";

@@ -27,7 +27,7 @@ void prepare_output() noexcept { ::signal(SIGPIPE, SIG_IGN); }
 bool print(std::string_view text) noexcept {
   static bool reader_gone = false;
   if (!reader_gone && !write_all(STDOUT_FILENO, text)) {
-    // A disk that is full is worth a word, a reader that has seen enough is not.
+    // EPIPE is no error: the reader has seen enough.
     if (errno != EPIPE) complain("cannot write the output; is the disk full?");
     reader_gone = true;
   }

@@ -1,18 +1,18 @@
-// Standard output and error of the commands. The reader of the output may go away (`| head`): that
-// is no error, and nothing more is written then.
+// Standard output and error of the commands. If the reader of the output goes away (`| head`), that
+// is no error, and nothing more is written.
 #pragma once
 
 #include <string_view>
 
 namespace sonde::cli {
 
-// Once, before anything is written.
+// To be called once, before anything is written.
 void prepare_output() noexcept;
 
 // False when the output is not read any more.
 bool print(std::string_view text) noexcept;
 
-// One line on standard error, with the program's name in front. Say what to do at its end.
+// One line on standard error, after the program's name. It should end with what to do.
 void complain(std::string_view text) noexcept;
 
 }  // namespace sonde::cli

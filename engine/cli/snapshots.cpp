@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,15 +11,15 @@
 #include "engine/analysis/tensors.h"
 #include "engine/cli/choice.h"
 #include "engine/cli/command.h"
+#include "engine/cli/opening.h"
 #include "engine/cli/output.h"
-#include "engine/cli/place.h"
 #include "engine/model/epochs.h"
 #include "engine/model/missing.h"
 #include "engine/model/trace.h"
 #include "engine/report/no_snapshots.h"
 #include "engine/report/tensors.h"
-#include "engine/run/directory_source.h"
 #include "engine/run/snapshots.h"
+#include "engine/run/source.h"
 
 namespace sonde::cli {
 
@@ -34,20 +33,20 @@ struct SnapshotsOptions {
   bool csv = false;
 };
 
-constexpr std::size_t kReadable = 40;      // lines
 constexpr std::size_t kPiece = 1u << 20u;  // bytes to print at a time
 
 // Why there was no record.
-void explain(const run::SnapshotSearch& search, const std::string& called) {
+void explain(const run::SnapshotSearch& search, const run::Source& source) {
   const model::Missing missing = search.missing();
-  if (missing.what != model::Missing::What::kCaptures) return complain_of({missing}, called);
+  if (missing.what != model::Missing::What::kCaptures)
+    return complain_of({missing}, source.called());
   const auto reasons =
       analysis::why_no_snapshots(search.sessions(), search.epochs(), search.runs());
   for (const std::string& line : report::no_snapshots_lines(reasons)) complain(line);
 }
 
-// As they come, since a record is a kilobyte and there may be millions.
-int print_json(run::SnapshotSearch& search, const std::string& called) {
+// Prints records as they come: one is a kilobyte, and there may be millions.
+int print_json(run::SnapshotSearch& search, const run::Source& source) {
   std::string piece = "[";
   bool first = true;
   search.each([&](const model::Epoch& epoch, const model::TensorStats&, std::string_view record) {
@@ -60,7 +59,7 @@ int print_json(run::SnapshotSearch& search, const std::string& called) {
   });
   const bool read = report_skipped(search.skipped());
   print(piece + "\n]\n");
-  if (read && first) explain(search, called);
+  if (read && first) explain(search, source);
   return read ? 0 : 1;
 }
 
@@ -75,7 +74,7 @@ void print_csv(const std::vector<analysis::TensorLine>& lines) {
   print(piece);
 }
 
-int print_table(run::SnapshotSearch& search, const std::string& called,
+int print_table(run::SnapshotSearch& search, const run::Source& source,
                 const SnapshotsOptions& options) {
   analysis::TensorTable table;
   search.each([&](model::Epoch& epoch, const model::TensorStats& tensor, std::string_view) {
@@ -83,26 +82,22 @@ int print_table(run::SnapshotSearch& search, const std::string& called,
   });
   if (!report_skipped(search.skipped())) return 1;
   table.sort();
-  if (table.lines().empty()) explain(search, called);
+  if (table.lines().empty()) explain(search, source);
   if (options.csv) {
     print_csv(table.lines());
     return 0;
   }
-  // Epochs or tensors that were named are shown whole.
-  const bool shorten = !options.all && !options.query.epoch && options.query.tensor.empty();
-  const std::size_t left_out =
-      shorten && table.lines().size() > kReadable ? table.keep_newest() : 0;
+  const bool in_full = options.all || options.query.names_some();
+  const std::size_t left_out = in_full ? 0 : table.shorten();
   print(report::tensors_text(table.lines(), left_out));
   return 0;
 }
 
 int run_snapshots(const SnapshotsOptions& options) {
-  std::optional<run::Place> place = find_records(options.directory);
-  if (!place) return 1;
-  const std::string called = place->called;
-  run::DirectorySource source(*std::move(place));
-  run::SnapshotSearch search(source, options.query);
-  return options.json ? print_json(search, called) : print_table(search, called, options);
+  const std::unique_ptr<run::Source> source = open_records(options.directory);
+  if (!source) return 1;
+  run::SnapshotSearch search(*source, options.query);
+  return options.json ? print_json(search, *source) : print_table(search, *source, options);
 }
 
 }  // namespace

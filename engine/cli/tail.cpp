@@ -6,20 +6,19 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "engine/cli/command.h"
+#include "engine/cli/opening.h"
 #include "engine/cli/output.h"
-#include "engine/cli/place.h"
 #include "engine/model/level.h"
 #include "engine/model/live.h"
 #include "engine/model/process.h"
 #include "engine/report/autopsy.h"
 #include "engine/report/live.h"
 #include "engine/run/autopsy.h"
-#include "engine/run/directory_source.h"
 #include "engine/run/follower.h"
+#include "engine/run/source.h"
 
 namespace sonde::cli {
 
@@ -49,18 +48,17 @@ void sleep_for(double seconds) {
   ::nanosleep(&time, nullptr);
 }
 
-int nothing_running(const std::string& directory) {
-  complain("no process is running in " + directory +
-           "; start the run first, or see what is recorded with: sonde trace " + directory);
+int nothing_running(const run::Source& source) {
+  complain(report::nothing_running_line(source.called()));
   return 1;
 }
 
 // The open scopes of every running process.
-int show_open(run::Source& source, const std::string& called) {
-  const model::Autopsy state = run::running_processes(source);
-  for (const std::string& problem : state.problems) complain(problem);
-  if (state.processes.empty()) return nothing_running(called);
-  print(report::autopsy_text(state));
+int show_open(run::Source& source) {
+  const model::RunningProcesses running = run::running_processes(source);
+  for (const std::string& problem : running.problems) complain(problem);
+  if (running.processes.empty()) return nothing_running(source);
+  print(report::running_text(running));
   return 0;
 }
 
@@ -79,11 +77,11 @@ bool print_look(const model::Look& look, const std::string& called) {
   return true;
 }
 
-int follow(run::Source& source, const std::string& called, const TailOptions& options) {
+int follow(run::Source& source, const TailOptions& options) {
   run::Follower follower(source, options.lines, filter_of(options));
   for (;;) {
-    if (!print_look(follower.look(), called)) return 0;
-    if (!follower.has_seen_any()) return nothing_running(called);
+    if (!print_look(follower.look(), source.called())) return 0;
+    if (!follower.has_seen_any()) return nothing_running(source);
     if (follower.running() == 0 || g_interrupted != 0) return 0;
     sleep_for(options.interval_s);
     if (g_interrupted != 0) return 0;
@@ -91,13 +89,11 @@ int follow(run::Source& source, const std::string& called, const TailOptions& op
 }
 
 int run_tail(const TailOptions& options) {
-  std::optional<run::Place> place = find_place(options.directory);
-  if (!place) return 1;
-  const std::string called = place->called;
-  run::DirectorySource source(*std::move(place));
-  if (options.once) return show_open(source, called);
+  const std::unique_ptr<run::Source> source = open_run(options.directory);
+  if (!source) return 1;
+  if (options.once) return show_open(*source);
   watch_for_interrupt();
-  return follow(source, called, options);
+  return follow(*source, options);
 }
 
 }  // namespace

@@ -1,25 +1,21 @@
 // sonde trace DIR: the tree of a recorded run.
 #include <CLI/CLI.hpp>
 
-#include <fmt/format.h>
-
-#include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/analysis/summary.h"
 #include "engine/cli/choice.h"
 #include "engine/cli/command.h"
+#include "engine/cli/opening.h"
 #include "engine/cli/output.h"
-#include "engine/cli/place.h"
 #include "engine/model/trace.h"
 #include "engine/report/runs.h"
 #include "engine/report/summary.h"
 #include "engine/report/tree.h"
-#include "engine/run/directory_source.h"
 #include "engine/run/selection.h"
+#include "engine/run/source.h"
 #include "engine/run/trace.h"
 
 namespace sonde::cli {
@@ -34,15 +30,13 @@ struct TraceOptions {
   report::TreeOptions tree;
 };
 
-int summarize(run::Source& source, const std::string& called, const TraceOptions& options) {
+int summarize(run::Source& source, const TraceOptions& options) {
   const run::Choice& choice = options.query.choice;
   analysis::Summarizer summarizer;
   const run::Stream stream = run::stream_spans(
       source, choice, [&](const std::vector<model::Span>& spans) { summarizer.add(spans); });
   if (!report_skipped(stream.skipped)) return 1;
-  complain_of(stream.missing, called);
-  if (const auto missing = run::missing_name(choice.name, summarizer.names()))
-    complain_of({*missing}, called);
+  complain_of(stream.missing, source.called());
   const analysis::Summary summary = summarizer.finish(choice.name);
   if (options.json) {
     print(report::summary_json(summary));
@@ -54,13 +48,12 @@ int summarize(run::Source& source, const std::string& called, const TraceOptions
   return 0;
 }
 
-int draw_tree(run::Source& source, const std::string& called, const TraceOptions& options) {
+int draw_tree(run::Source& source, const TraceOptions& options) {
   const run::Trace trace = run::read_trace(source, options.query);
   if (!report_skipped(trace.skipped)) return 1;
-  constexpr std::size_t kMany = 1'000'000;
-  if (trace.spans_read > kMany && !options.query.last)
-    complain(fmt::format("{} spans: --summary is faster and shows more", trace.spans_read));
-  complain_of(trace.missing, called);
+  const std::string advice = report::many_spans_line(trace.spans_read);
+  if (!advice.empty() && !options.query.last) complain(advice);
+  complain_of(trace.missing, source.called());
   report::TreeOptions tree = options.tree;
   tree.runs = &trace.runs;
   tree.number_runs = trace.all_runs;
@@ -70,11 +63,9 @@ int draw_tree(run::Source& source, const std::string& called, const TraceOptions
 }
 
 int run_trace(const TraceOptions& options) {
-  std::optional<run::Place> place = find_records(options.directory);
-  if (!place) return 1;
-  const std::string called = place->called;
-  run::DirectorySource source(*std::move(place));
-  return options.summary ? summarize(source, called, options) : draw_tree(source, called, options);
+  const std::unique_ptr<run::Source> source = open_records(options.directory);
+  if (!source) return 1;
+  return options.summary ? summarize(*source, options) : draw_tree(*source, options);
 }
 
 }  // namespace

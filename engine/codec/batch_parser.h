@@ -1,5 +1,5 @@
-// The text of one batch to values, on simdjson. Separate from the reader, so that only the parsers
-// include simdjson.
+// Parses the text of one batch with simdjson. This header does not include simdjson, so users of the
+// reader do not need it.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,14 @@
 #include <string_view>
 
 #include "engine/codec/detail.h"
+#include "engine/codec/fault.h"
 #include "engine/model/trace.h"
 
 namespace sonde::codec {
 
-// What is wrong with a text; error 0 when nothing is.
-struct Fault {
-  int error = 0;
-  const char* reason = "";
-};
-
 class BatchParser {
  public:
-  // Bytes behind the text that must be readable, and blank: a bracket there could be taken for the
+  // Bytes behind the text that must be readable and blank: the parser could take a bracket there for
   // one that the text lacks.
   static constexpr std::size_t kPadding = 64;
 

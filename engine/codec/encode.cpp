@@ -1,6 +1,7 @@
 #include "engine/codec/encode.h"
 
 #include <charconv>
+#include <cstring>
 
 #include "engine/model/json_values.h"
 #include "engine/model/span_fields.h"
@@ -35,10 +36,6 @@ void put_id(char*& at, const base::Id& id) {
   at += 32;
   *at++ = '"';
 }
-
-}  // namespace
-
-namespace {
 
 // Written first: a name may be of any length, the rest of a span is not.
 template <typename One>

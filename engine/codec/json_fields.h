@@ -1,5 +1,5 @@
-// What the parsers of a batch, its spans and its marks share: keys found, tokens turned into
-// values.
+// What the parsers of batches, spans, marks and snapshots share: finding keys and turning tokens
+// into values. Includes simdjson: for the parsers only.
 #pragma once
 
 #include <simdjson.h>
@@ -14,7 +14,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/id.h"
-#include "engine/codec/batch_parser.h"
+#include "engine/codec/fault.h"
 #include "engine/codec/json_text.h"
 #include "engine/model/trace.h"
 
@@ -22,13 +22,13 @@ namespace sonde::codec {
 
 namespace ondemand = simdjson::ondemand;
 
-// Ends the parse; caught in BatchParser::parse and nowhere else. Files are all right or refused, so
-// there is nothing to go on with, and forty error checks in a row hide what is being read.
+// Ends the parse; only BatchParser::parse catches it. A file with a fault is refused as a whole,
+// and an exception spares the parsers some forty error checks.
 [[noreturn]] inline void refuse(const char* reason, int error = EINVAL) {
   throw Fault{error, reason};
 }
 
-// The value itself, where it lies: copying a field costs more (stores that cannot be forwarded)
+// Returns the value where it lies: copying a field costs more (stores that cannot be forwarded)
 // than finding it.
 template <typename T>
 T&& must(simdjson::simdjson_result<T>&& result) {
@@ -38,8 +38,8 @@ T&& must(simdjson::simdjson_result<T>&& result) {
   return std::move(result).value_unsafe();
 }
 
-// Finds a key's place in a fixed list. Writers keep the order, so the place after the last one
-// found is nearly always right; a reader may rely on nothing, so the others are tried too.
+// Finds a key's place in a fixed list. Writers keep the order of keys, so the place after the last
+// one found is tried first; any order is legal, so the others are tried too.
 template <std::size_t N>
 class Keys {
  public:
@@ -59,7 +59,8 @@ class Keys {
   std::array<std::string_view, N> quoted_;  // with the closing quote; shorter than the padding
 };
 
-// Repeated names share one copy. Direct-mapped and small: names of spans repeat at once or never.
+// Repeated names share one copy. Direct-mapped and small: a name repeats within a few spans or
+// never.
 class RecentTexts {
  public:
   std::string_view get(std::string_view body, base::Arena& arena) {
@@ -88,8 +89,8 @@ class RecentTexts {
   std::array<Entry, kEntries> entries_;
 };
 
-// A value's text up to the next token. A string is consumed: one that is merely skipped may be
-// taken for a key if a colon follows, and the damage passes unseen.
+// A value's text up to the next token. A string is consumed: simdjson would take one that is only
+// skipped for a key if a colon follows, and not notice the damage.
 inline std::string_view token_of(ondemand::value& value) {
   const std::string_view token = value.raw_json_token();
   if (token.front() == '"') must(value.get_raw_json_string());
@@ -114,14 +115,14 @@ inline std::int64_t integer_of(std::string_view token) {
   return value;
 }
 
-// Null, and also a value that no 64 bits hold: not knowing it is better than losing the file.
+// kNone for null, and also for a number that does not fit 64 bits: better than refusing the file.
 inline std::int64_t optional_of(std::string_view token) noexcept {
   std::int64_t value = 0;
   return parse_integer(token, value) ? value : model::kNone;
 }
 
-// The text of a number that is not finite: as Python's encoder writes it, but quoted. Our writer
-// did so before it had the form of base/non_finite.h, and still does in attributes.
+// A number that is not finite, as Python's encoder writes it, but quoted. Our writer used this form
+// for marks before it had that of base/non_finite.h, and still does in attributes.
 inline bool non_finite_of(std::string_view body, double& out) noexcept {
   if (body == "NaN") {
     out = std::numeric_limits<double>::quiet_NaN();
@@ -144,13 +145,13 @@ inline void read_number(std::string_view token, std::int32_t& out) {
   out = static_cast<std::int32_t>(value);
 }
 
-// A writer may have taken the number for a signed one.
+// Some writers store the number as a signed one.
 inline void read_number(std::string_view token, std::uint64_t& out) {
   if (!parse_unsigned(token, out)) out = static_cast<std::uint64_t>(integer_of(token));
 }
 
-// An object's text. simdjson looks at no more than it is asked for, and this is handed on as it
-// stands, so it is checked here.
+// An object's text. It is handed on as it stands, and simdjson checks only what it is asked for, so
+// it is checked here.
 inline std::string_view object_text(ondemand::object& object) {
   const std::string_view text = trim(must(object.raw_json()));
   if (!is_legal_object(text)) refuse("an object is no legal JSON");

@@ -1,4 +1,4 @@
-// Pieces of JSON text as they stand in a file: what the reader does with a token once it has one.
+// Turns tokens of JSON text into values.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ std::string_view trim(std::string_view text) noexcept;
 // The text between the quotes of a string token. False when it is no string.
 bool string_body(std::string_view token, std::string_view& body) noexcept;
 
-// Undoes the escapes. A lone surrogate becomes its three bytes, so that what our writer wrote comes
-// back as it was (a strict decoder refuses it, and with it the whole file).
+// Undoes the escapes. A lone surrogate becomes its three bytes, so that text from our writer comes
+// back unchanged; a strict decoder would refuse it, and with it the whole file.
 bool unescape(std::string_view body, base::Arena& arena, std::string_view& out);
 
 bool parse_integer(std::string_view token, std::int64_t& out) noexcept;

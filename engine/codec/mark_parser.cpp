@@ -74,7 +74,7 @@ void MarkParser::one(ondemand::object object) {
   }
 }
 
-// Takes value_type at its word only where the value agrees.
+// Follows value_type only where the value agrees with it.
 void MarkParser::value(std::string_view type, std::string_view token, model::Mark& mark) {
   if (token == "true" || token == "false") {
     mark.type = model::ValueType::kBool;

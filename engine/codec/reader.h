@@ -1,5 +1,5 @@
-// Batches of spool v1, as bytes, to trace values. Reads what we wrote and what the reference SDK
-// wrote. Needs no file system: a collector parses what it received.
+// Turns the bytes of a spool v1 batch into trace values, whether Sonde or the reference SDK wrote
+// them. Needs no file system, so a collector can parse what it receives.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ namespace sonde::codec {
 // summary reads thousands of files of about the same size.
 class PaddedText {
  public:
-  // Room for `size` bytes; what was there before is gone.
+  // Makes room for `size` bytes and discards the contents.
   char* prepare(std::size_t size);
-  // Says how many of them were filled.
+  // Sets how many of them were filled.
   void seal(std::size_t size);
   void assign(std::string_view text);
   std::string_view view() const noexcept { return {data_.get(), size_}; }

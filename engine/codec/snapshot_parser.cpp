@@ -4,52 +4,28 @@
 #include <cmath>
 
 #include "engine/base/non_finite.h"
+#include "engine/codec/snapshot_keys.h"
 
 namespace sonde::codec {
 
 namespace {
 
-enum SnapshotKey : std::size_t {
-  kId,
-  kSpanId,
-  kTensorName,
-  kShape,
-  kDtype,
-  kMode,
-  kStats,
-  kBlobUri,
-  kTime,
-  kAttrs,
-  kSnapshotKeys
-};
-constexpr Keys<kSnapshotKeys> kSnapshot({"id\"", "span_id\"", "tensor_name\"", "shape\"", "dtype\"",
-                                         "mode\"", "stats\"", "blob_uri\"", "ts_ns\"", "attrs\""});
+namespace keys = snapshot_keys;
 
-enum StatsKey : std::size_t {
-  kMean,
-  kStd,
-  kMin,
-  kMax,
-  kNorm,
-  kHistogram,
-  kNonFiniteCount,
-  kFinite,
-  kNonFinite,
-  kCount,
-  kNanCount,
-  kInfCount,
-  kZeroCount,
-  kStatsKeys
-};
-constexpr Keys<kStatsKeys> kStatistics({"mean\"", "std\"", "min\"", "max\"", "norm\"",
-                                        "histogram\"", "nonfinite_count\"", "finite\"",
-                                        "nonfinite\"", "count\"", "nan_count\"", "inf_count\"",
-                                        "zero_count\""});
-// In the order of the keys, from kMean and from kCount.
-using Stats = model::TensorStats;
-constexpr std::array kNumbers = {&Stats::mean, &Stats::std, &Stats::min, &Stats::max, &Stats::norm};
-constexpr std::array kCounts = {&Stats::count, &Stats::nan_count, &Stats::inf_count,
-                                &Stats::zero_count};
+constexpr Keys<keys::kKeys.size()> kSnapshot(keys::kKeys);
+
+// The keys of "stats" in the order of the table: numbers, the rest, counts.
+constexpr std::size_t kRestAt = keys::kNumbers.size();
+constexpr std::size_t kCountsAt = kRestAt + keys::kRest.size();
+constexpr std::size_t kStatsKeys = kCountsAt + keys::kCounts.size();
+constexpr Keys<kStatsKeys> kStatistics([] {
+  std::array<std::string_view, kStatsKeys> all;
+  std::size_t at = 0;
+  for (const auto& number : keys::kNumbers) all[at++] = number.key;
+  for (const std::string_view key : keys::kRest) all[at++] = key;
+  for (const auto& count : keys::kCounts) all[at++] = count.key;
+  return all;
+}());
 
 void real(std::string_view token, double& out) {
   if (parse_real(token, out)) return;
@@ -58,7 +34,8 @@ void real(std::string_view token, double& out) {
     out = std::numeric_limits<double>::quiet_NaN();
 }
 
-// Nothing but numbers and commas: what is printed as it stands must be no more than it claims.
+// Nothing but numbers and commas. The text is printed as it stands, so it must not hold anything
+// else.
 bool is_shape(std::string_view text) noexcept {
   return text.find_first_not_of("0123456789, -") == std::string_view::npos;
 }
@@ -77,32 +54,31 @@ void SnapshotParser::one(ondemand::object object) {
     ondemand::value& value = field.value();
     const std::string_view token = token_of(value);
     const std::size_t key = kSnapshot.find(field.key().raw(), expected_);
-    if (key == kId) snapshot.id = id_of(token);
-    if (key == kSpanId) snapshot.span_id = id_of(token);
+    if (key == keys::kId) snapshot.id = id_of(token);
+    if (key == keys::kSpanId) snapshot.span_id = id_of(token);
     if (detail_ == Detail::kTensors) look_inside(key, token, value);
   }
   must(object.reset());
   snapshot.json = out_.arena.copy(object_text(object));
 }
 
-// What is of another type than it should be is left out: a file that can be traced can be read here
-// too.
+// A value of the wrong type is left out: it is no reason to refuse the file.
 void SnapshotParser::look_inside(std::size_t key, std::string_view token, ondemand::value& value) {
   model::TensorStats& tensor = out_.tensors.back();
   switch (key) {
-    case kTensorName:
+    case keys::kTensorName:
       tensor.name = text(token);
       break;
-    case kDtype:
+    case keys::kDtype:
       tensor.dtype = text(token);
       break;
-    case kShape:
+    case keys::kShape:
       if (token.starts_with('[')) shape(must(value.get_array()), tensor);
       break;
-    case kStats:
+    case keys::kStats:
       if (token.starts_with('{')) stats(must(value.get_object()), tensor);
       break;
-    case kAttrs:
+    case keys::kAttrs:
       if (token.starts_with('{')) attrs(must(value.get_object()), tensor);
       break;
     default:
@@ -116,8 +92,8 @@ void SnapshotParser::shape(ondemand::array list, model::TensorStats& tensor) {
   if (is_shape(numbers)) tensor.shape = out_.arena.copy(numbers);
 }
 
-// Of a tensor whose values are not all finite, "finite" has the statistics of those that are;
-// "nonfinite" names the numbers that are null. Both may stand in front of what they are about.
+// If some values of the tensor are not finite, "finite" has the statistics of those that are, and
+// "nonfinite" names the numbers that are null. Both may come before the numbers they refer to.
 void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) {
   tensor.known = true;
   model::TensorStats named, finite;
@@ -128,20 +104,20 @@ void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) 
     ondemand::value& value = field.value();
     const std::string_view token = token_of(value);
     const std::size_t key = kStatistics.find(field.key().raw(), expected);
-    if (key <= kNorm) {
-      real(token, tensor.*kNumbers[key]);
-    } else if (key >= kCount && key <= kZeroCount) {
-      tensor.*kCounts[key - kCount] = optional_of(token);
-    } else if (key == kNonFiniteCount) {
+    if (key < kRestAt) {
+      real(token, tensor.*keys::kNumbers[key].member);
+    } else if (key >= kCountsAt && key < kStatsKeys) {
+      tensor.*keys::kCounts[key - kCountsAt].member = optional_of(token);
+    } else if (key == kRestAt + keys::kNonFiniteCount) {
       non_finite = optional_of(token);
-    } else if (key == kFinite && token.starts_with('{')) {
+    } else if (key == kRestAt + keys::kFinite && token.starts_with('{')) {
       stats(must(value.get_object()), finite);
-    } else if (key == kNonFinite && token.starts_with('{')) {
+    } else if (key == kRestAt + keys::kNonFinite && token.starts_with('{')) {
       names(must(value.get_object()), named);
     }
   }
-  for (const auto number : kNumbers) {
-    if (named.*number != 0) tensor.*number = named.*number;
+  for (const auto& number : keys::kNumbers) {
+    if (named.*number.member != 0) tensor.*number.member = named.*number.member;
   }
   if (finite.known) take_finite(finite, non_finite, tensor);
 }
@@ -153,13 +129,13 @@ void SnapshotParser::names(ondemand::object object, model::TensorStats& named) {
     auto&& field = must(std::move(result));
     const std::string_view token = token_of(field.value());
     const std::size_t key = kStatistics.find(field.key().raw(), expected);
-    if (key <= kNorm && token.starts_with('"'))
-      named.*kNumbers[key] = base::non_finite_named(string_of(token));
+    if (key < kRestAt && token.starts_with('"'))
+      named.*keys::kNumbers[key].member = base::non_finite_named(string_of(token));
   }
 }
 
-// The Cirron SDK does not tell NaNs from infinities. Where one of the two is certain not to be
-// there, the other is counted; where there is a NaN, the infinities beside it count as NaNs.
+// The reference SDK has one count for NaNs and infinities. If there is a NaN, all of them count as
+// NaNs; otherwise all are infinities.
 void SnapshotParser::take_finite(const model::TensorStats& finite, std::int64_t non_finite,
                                  model::TensorStats& tensor) {
   if (tensor.nan_count == model::kNone && non_finite != model::kNone) {
@@ -168,7 +144,7 @@ void SnapshotParser::take_finite(const model::TensorStats& finite, std::int64_t 
     if (!nan) tensor.inf_count = non_finite;
   }
   if (tensor.count == model::kNone) tensor.count = finite.count;
-  for (const auto number : kNumbers) tensor.*number = finite.*number;
+  for (const auto& number : keys::kNumbers) tensor.*number.member = finite.*number.member;
 }
 
 void SnapshotParser::attrs(ondemand::object object, model::TensorStats& tensor) {

@@ -1,6 +1,7 @@
 // The snapshots of a batch. Includes simdjson: for the parsers only.
 #pragma once
 
+#include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
 
 namespace sonde::codec {

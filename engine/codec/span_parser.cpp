@@ -14,15 +14,15 @@ constexpr std::size_t kFields = model::field_count<model::kSpool>();
 constexpr Keys<kFields> kSpan([] {
   std::array<std::string_view, kFields> quoted;
   std::size_t at = 0;
-  model::for_each_field<model::kSpool>(
-      [&]<typename One>(One) { quoted[at++] = One::quoted(); });
+  model::for_each_field<model::kSpool>([&]<typename One>(One) { quoted[at++] = One::quoted(); });
   return quoted;
 }());
-constexpr std::size_t kShortestOfUse = std::string_view(R"({"timing":"dispatch"})").size();
+// {"timing":"dispatch"}
+constexpr std::size_t kShortestOfUse = model::kTimingAttr.size() + model::kDispatch.size() + 7;
 
-// Whose attributes are of interest also where only times are wanted: what the session says of the
-// run, that an epoch was cut short, that a step was skipped. A name that comes behind the
-// attributes is not known yet.
+// Spans whose attributes are needed even where only times are wanted: they describe the run, or say
+// that an epoch was cut short or a step skipped. True as long as the name is not known, because it
+// comes after the attributes.
 bool tells_more(std::string_view name) {
   return name.data() == nullptr || name == "epoch" || name == "step" || name == "batch" ||
          name.ends_with(".session");
@@ -41,8 +41,8 @@ void SpanParser::one(ondemand::object object) {
     ondemand::value& value = field.value();
     const std::size_t key = kSpan.find(field.key().raw(), expected_);
     const std::string_view token = token_of(value);
-    model::visit_field_at<model::kSpool>(
-        key, [&]<typename One>(One) { set<One>(token, value, span); });
+    model::visit_field_at<model::kSpool>(key,
+                                         [&]<typename One>(One) { set<One>(token, value, span); });
   }
   if (!span.id || span.name.data() == nullptr) refuse("a span has no id or no name");
 }
@@ -69,7 +69,7 @@ void SpanParser::set(std::string_view token, ondemand::value& value, model::Span
   }
 }
 
-// Timings without what says how to read them would mislead.
+// Where only timings are wanted, keeps the attributes that change their meaning.
 void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Span& span) {
   if (detail_ == Detail::kAll || tells_more(span.name)) {
     span.attrs = members_of(value, out_.arena);
@@ -81,7 +81,7 @@ void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Sp
   if (text.size() < kShortestOfUse) return;
   const std::string_view members = text.substr(1, text.size() - 2);
   for (const std::string_view name : {model::kTimingAttr, model::kHintAttr}) {
-    // The text search alone would take a value for a name; it spares most spans the other.
+    // The text search is fast and rules out most spans, but may find the name in a value.
     if (text.find(name) == std::string_view::npos || !base::find_member(members, name)) continue;
     span.attrs = out_.arena.copy(members);
     return;

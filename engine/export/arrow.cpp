@@ -30,9 +30,9 @@ const char* format_of(Type type) {
   return "n";
 }
 
-// What a struct handed out keeps alive. Consumers may move a child out of its parent and release
-// the two in any order, so every node owns itself, and a parent releases only the children that are
-// still its own.
+// What an exported struct keeps alive. Consumers may move a child out of its parent and release the
+// two in any order, so every node owns itself, and a parent releases only the children that were
+// not moved.
 template <typename Node>
 struct Owner {
   std::vector<Node> children;

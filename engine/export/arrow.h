@@ -1,5 +1,5 @@
-// Tables, through the Arrow C stream interface: pandas, polars, pyarrow and duckdb take
-// the buffers as they are, without a copy and without this library knowing any of them.
+// Tables through the Arrow C stream interface. pandas, polars, pyarrow and duckdb take the buffers
+// without a copy, and this library depends on none of them.
 #pragma once
 
 #include <cstdint>
@@ -59,16 +59,11 @@ struct ArrowArrayStream {
 
 namespace sonde::exporting {
 
-// Fills `out` with a stream of one record batch, a row per span in the order of the batch:
-//
-//   id utf8 | parent_id utf8? | name dictionary<int32, utf8> | index int64? | start_ns int64 |
-//   end_ns int64? wall_us int64? | cpu_ns int64? | gpu_ns int64? | memory_peak_bytes int64? |
-//   thread_id uint64 | pid int32 rank int32 | mark_count int64 | depth int32 | attrs utf8 (a JSON
-//   object) | marks utf8 (a JSON list of {name, value, kind})
-//
-// `?` is nullable; what a span that is still open cannot have is null. mark_count is
-// what the spans say, marks what the batch has in mark_lists, depth counts the ancestors in it. The
-// consumer calls out->release, from any thread; the stream holds the batch until its table is
+// Fills `out` with a stream of one record batch that has a row per span, in the order of the batch.
+// The columns are those of the form kColumns (model/span_fields.h); span_columns.cpp gives each its
+// Arrow type. What is not known, such as the end of an open span, is null. mark_count is what the
+// spans say, marks is what the batch has in mark_lists, depth counts the ancestors in the batch.
+// The consumer calls out->release, from any thread; the stream holds the batch until its table is
 // taken. Throws std::bad_alloc; the callbacks throw nothing and return an errno.
 void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);
 

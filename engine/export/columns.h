@@ -32,7 +32,7 @@ struct Field {
   Type type;
   bool nullable = false;
   const Column* column = nullptr;
-  const Column* dictionary = nullptr;  // text, with rows of its own
+  const Column* dictionary = nullptr;  // the texts that the indices in `column` refer to
 };
 
 struct ColumnTable {
@@ -41,8 +41,8 @@ struct ColumnTable {
   std::shared_ptr<const void> owner;  // of the columns
 };
 
-// Appends `text`, with U+FFFD for whatever is not UTF-8: consumers trust the bytes they are given,
-// and a Python name may hold a lone surrogate.
+// Appends `text`, with U+FFFD for bytes that are not UTF-8: consumers do not check them, and a
+// Python name may hold a lone surrogate.
 void append_utf8(std::string& out, std::string_view text);
 
 }  // namespace sonde::exporting

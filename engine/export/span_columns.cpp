@@ -48,7 +48,7 @@ class NameIndex {
   explicit NameIndex(Column& names) : names_(names) { names_.offsets.push_back(0); }
 
   std::int32_t index_of(std::string_view name) {
-    // Interned names come at the same address; neighbours are often called the same.
+    // Interned names have one address, and neighbours often have the same name.
     if (name.data() == last_.data() && name.size() == last_.size()) return last_index_;
     last_ = name;
     return last_index_ = look_up(name);
@@ -117,7 +117,7 @@ void prepare(Column& column, std::size_t rows) {
   }
 }
 
-// Their text where the batch has it.
+// The marks as text, where the batch has it.
 void add_marks(Column& column, const model::Span& span, const model::Batch& batch) {
   const bool text = span.mark_id_count != 0 && span.first_mark_id < batch.mark_lists.size();
   column.text += text ? batch.mark_lists[span.first_mark_id] : std::string_view("[]");

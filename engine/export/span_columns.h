@@ -1,4 +1,4 @@
-// Spans turned on their side: one array per field.
+// Spans by column: one array per field.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@ namespace sonde::exporting {
 struct SpanColumns {
   std::size_t rows = 0;
   std::array<Column, model::field_count<model::kColumns>()> columns;  // in the order of the fields
-  Column names;  // the dictionary of `name`, with rows of its own
+  Column names;  // the dictionary of `name`: one row per different name
 
-  // Of a field that is known while compiling, such as at<"attrs">().
+  // The column of a field, such as at<"attrs">().
   template <model::FieldName kName>
   const Column& at() const noexcept {
     constexpr std::size_t kPlace =

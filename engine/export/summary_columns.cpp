@@ -2,36 +2,22 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
 
+#include "engine/analysis/summary_fields.h"
 namespace sonde::exporting {
 
 namespace {
 
+using analysis::kSummaryFields;
 using analysis::SummaryNode;
-
-struct Number {
-  const char* name;
-  std::int64_t (*of)(const SummaryNode&);
-};
-
-constexpr std::array kNumbers = {
-    Number{"count", [](const SummaryNode& n) { return static_cast<std::int64_t>(n.count); }},
-    Number{"open", [](const SummaryNode& n) { return static_cast<std::int64_t>(n.open); }},
-    Number{"open_ns", [](const SummaryNode& n) { return n.open_ns; }},
-    Number{"skipped", [](const SummaryNode& n) { return static_cast<std::int64_t>(n.skipped); }},
-    Number{"total_ns", [](const SummaryNode& n) { return n.total_ns; }},
-    Number{"self_ns", [](const SummaryNode& n) { return n.self_ns; }},
-    Number{"mean_ns", [](const SummaryNode& n) { return n.mean_ns; }},
-    Number{"p50_ns", [](const SummaryNode& n) { return n.p50_ns; }},
-    Number{"p95_ns", [](const SummaryNode& n) { return n.p95_ns; }},
-    Number{"min_ns", [](const SummaryNode& n) { return n.min_ns; }},
-    Number{"max_ns", [](const SummaryNode& n) { return n.max_ns; }},
-    Number{"gpu_ns", [](const SummaryNode& n) { return n.gpu_ns; }},
-};
 
 struct SummaryColumns {
   Column rank, path, name, depth, timing, share;
-  std::array<Column, kNumbers.size()> numbers;
+  std::array<Column, kSummaryFields.size()> numbers;
 
   void add(const std::vector<SummaryNode>& nodes, std::int32_t of_rank, const std::string& above,
            std::int32_t level) {
@@ -43,9 +29,9 @@ struct SummaryColumns {
       path.end_text();
       append_utf8(name.text, node.name);
       name.end_text();
-      for (std::size_t i = 0; i < kNumbers.size(); ++i)
-        numbers[i].longs.push_back(kNumbers[i].of(node));
-      timing.text += node.dispatched ? "dispatch" : "";
+      for (std::size_t i = 0; i < kSummaryFields.size(); ++i)
+        numbers[i].longs.push_back(kSummaryFields[i].of(node));
+      timing.text += node.dispatched ? model::kDispatch : std::string_view();
       timing.end_text();
       share.reals.push_back(node.share_of_parent);
       add(node.children, of_rank, here, level + 1);
@@ -79,10 +65,10 @@ ColumnTable make_summary_table(const analysis::Summary& summary) {
                   {"path", Type::kText, false, &all->path},
                   {"name", Type::kText, false, &all->name},
                   {"depth", Type::kShort, false, &all->depth}};
-  for (std::size_t i = 0; i < kNumbers.size(); ++i)
-    table.fields.push_back({kNumbers[i].name, Type::kLong, true, &all->numbers[i]});
-  table.fields.push_back({"timing", Type::kText, true, &all->timing});
-  table.fields.push_back({"share_of_parent", Type::kReal, true, &all->share});
+  for (std::size_t i = 0; i < kSummaryFields.size(); ++i)
+    table.fields.push_back({kSummaryFields[i].name, Type::kLong, true, &all->numbers[i]});
+  table.fields.push_back({analysis::kTimingField, Type::kText, true, &all->timing});
+  table.fields.push_back({analysis::kShareField, Type::kReal, true, &all->share});
   table.owner = all;
   return table;
 }

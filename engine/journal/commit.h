@@ -12,7 +12,7 @@
 
 namespace sonde::journal {
 
-// Header::pending, besides 0 for nothing.
+// The values of Header::pending, besides 0 for no announcement.
 // A batch is being written. If it is at its destination, so are its records.
 inline constexpr std::uint64_t kBatch = 1;
 // The same, and the batch has the open scopes too: nothing is left in the journal after it.

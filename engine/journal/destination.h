@@ -14,7 +14,7 @@ class Destination {
  public:
   virtual ~Destination() = default;
   virtual bool contains(std::int64_t created_ns, const base::Id& batch_id) const = 0;
-  // The batch is there as a whole or not at all, also if this process is killed meanwhile.
+  // The batch is there as a whole or not at all, even if this process is killed meanwhile.
   virtual base::Status write(const model::Batch& batch) = 0;
 };
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/journal/commit.h"
 #include "engine/journal/file.h"
+#include "engine/journal/open_scopes.h"
 #include "engine/journal/ring_reader.h"
 
 namespace sonde::journal {
@@ -16,16 +18,15 @@ namespace sonde::journal {
 using record::Header;
 using record::Lane;
 
-void describe(const View& view, Report& out) {
+void describe(const View& view, model::ProcessState& out) {
   const Header& head = view.header();
-  out.version = head.version;
   out.pid = static_cast<std::int32_t>(head.pid);
   out.rank = head.rank;
-  out.local_rank = head.local_rank;
   out.world_size = head.world_size;
   out.host.assign(head.host, ::strnlen(head.host, sizeof head.host));
-  out.clean = head.clean != 0;
-  out.ended = head.clean != 0 || head.ended != 0;
+  out.fate = head.clean != 0   ? model::Fate::kShutDown
+             : head.ended != 0 ? model::Fate::kEnded
+                               : model::Fate::kDead;
   out.started_ns = head.anchor.wall_ns;
   out.lost_records = head.lost_records;
   out.last_sign_ns = base::to_wall_ns(head.anchor, head.alive_ns.load());
@@ -33,17 +34,18 @@ void describe(const View& view, Report& out) {
 
 namespace {
 
-void settle_last_sign(Report& out) {
-  for (const model::Span& span : out.records.spans)
+void settle_last_sign(const model::Batch& records, model::ProcessState& out) {
+  for (const model::Span& span : records.spans)
     out.last_sign_ns = std::max(out.last_sign_ns, span.end_ns);
-  for (const model::Mark& mark : out.records.marks)
+  for (const model::Mark& mark : records.marks)
     out.last_sign_ns = std::max(out.last_sign_ns, mark.ts_ns);
-  for (const OpenScopeView& open : out.open)
+  for (const model::OpenScope& open : out.open)
     out.last_sign_ns = std::max(out.last_sign_ns, open.span.start_ns);
 }
 
-// By the clock of the session, which was anchored once: setting the system's changes no age. The
-// other clock counts from the start of a machine, so it says nothing about a process elsewhere.
+// Now, by the clock of the session, so that setting the system clock changes no age; 0 for a
+// process of another machine. That clock counts from the start of a machine and says nothing about
+// others.
 std::int64_t now_of(const Header& head) {
   char host[sizeof head.host] = {};
   ::gethostname(host, sizeof host - 1);
@@ -51,16 +53,17 @@ std::int64_t now_of(const Header& head) {
   return base::to_wall_ns(head.anchor, base::monotonic_ns());
 }
 
-void settle_ages(const Header& head, Report& out) {
-  out.seen_ns = out.alive ? std::max(out.last_sign_ns, now_of(head)) : out.last_sign_ns;
-  for (OpenScopeView& open : out.open) {
+void settle_ages(const Header& head, model::ProcessState& out) {
+  const bool alive = out.fate == model::Fate::kRunning;
+  out.seen_ns = alive ? std::max(out.last_sign_ns, now_of(head)) : out.last_sign_ns;
+  for (model::OpenScope& open : out.open) {
     open.span.seen_ns = out.seen_ns;
-    open.span.left = !out.alive;
+    open.span.left = !alive;
   }
 }
 
-// Where reading has to begin. A batch that was announced and whose file is there is in the spool,
-// although the tails do not say so yet: its owner died, or is about to.
+// Where reading has to begin. A batch that was announced and has arrived is in the spool, although
+// the tails do not say so yet: the owner died before it moved them, or is about to move them.
 class Starts {
  public:
   Starts(const View& view, const Destination& destination) {
@@ -81,9 +84,7 @@ class Starts {
 };
 
 // One reading; false when the owner moved records to the spool meanwhile, so that they may be torn.
-bool read_once(const View& view, const Destination& destination, Report& out) {
-  out.records.clear();
-  out.open.clear();
+bool read_once(const View& view, const Destination& destination, model::Process& out) {
   const Starts starts(view, destination);
   RingReader reader(view);
   const std::vector<const Lane*> lanes = view.lanes();
@@ -93,15 +94,17 @@ bool read_once(const View& view, const Destination& destination, Report& out) {
     tails.push_back(lane->tail.position);
     reader.read(*lane, cursor, ~std::size_t{0}, out.records, nullptr);
   }
-  if (!starts.all_moved()) collect_open(view, reader, out.records.arena, out.open);
+  std::vector<OpenSlot> open;
+  if (!starts.all_moved()) collect_open(view, reader, out.records.arena, open);
+  for (const OpenSlot& slot : open) out.state.open.push_back(slot.scope);
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i]->tail.position != tails[i]) return false;
   }
-  out.damaged = reader.damaged();
+  out.state.damaged = reader.damaged();
   return true;
 }
 
-// The report outlives the mapping: names and fixed attributes, which still lie there, are copied,
+// The result outlives the mapping: names and fixed attributes, which still lie there, are copied,
 // each once.
 void own_text(const View& view, model::Batch& records) {
   const char* const from = reinterpret_cast<const char*>(view.base);
@@ -120,7 +123,7 @@ void own_text(const View& view, model::Batch& records) {
   for (model::Mark& mark : records.marks) own(mark.name);
 }
 
-// Rings are read one after the other; what they hold happened at the same time.
+// Rings are read one after the other, but what they hold happened at the same time.
 void sort_by_time(model::Batch& records) {
   std::stable_sort(records.spans.begin(), records.spans.end(),
                    [](const model::Span& a, const model::Span& b) { return a.end_ns < b.end_ns; });
@@ -130,21 +133,23 @@ void sort_by_time(model::Batch& records) {
 
 }  // namespace
 
-base::Status inspect(const std::string& path, const Destination& destination, Report& out) {
+base::Status inspect(const std::string& path, const Destination& destination, model::Process& out) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
     out = {};
-    out.path = path;
     File file;  // opened again each time: the owner may have made it larger
     if (base::Status status = file.open(path, false); !status.ok()) return status;
-    out.alive = file.owner_alive();
+    const bool alive = file.owner_alive();
     const bool calm = read_once(file.view(), destination, out);
     own_text(file.view(), out.records);
-    describe(file.view(), out);
-    settle_last_sign(out);
-    settle_ages(file.view().header(), out);
+    describe(file.view(), out.state);
+    if (alive) out.state.fate = model::Fate::kRunning;
+    settle_last_sign(out.records, out.state);
+    settle_ages(file.view().header(), out.state);
     if (calm) break;
   }
+  out.state.unflushed_spans = out.records.spans.size();
+  out.state.unflushed_marks = out.records.marks.size();
   sort_by_time(out.records);
   return {};
 }

@@ -1,6 +1,6 @@
-// Which marks belong to which span that is still open, until its record comes along. Bounded: a
-// span lists its newest kMaxListed marks (each mark names its span anyway), and lists of spans that
-// never come (their record was dropped) are forgotten when there are too many.
+// The marks of each span that is still open, until the record of the span comes. Bounded: a span
+// lists its newest kMaxListed marks, and the lists of spans that never come (their record was
+// dropped) are forgotten when there are too many. Nothing is lost: each mark names its span.
 #pragma once
 
 #include <cstdint>

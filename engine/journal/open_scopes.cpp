@@ -13,8 +13,8 @@ using record::OpenScope;
 
 namespace {
 
-// Whether the record that closes this scope was published before the process died. The slot's flag
-// says less: it is set first.
+// Whether the record that closes this scope was published before the process died. The flag of the
+// slot does not tell: it is set before the record is written.
 bool record_is_there(const std::vector<const Lane*>& lanes, std::uint64_t closing) {
   if (closing == 0) return false;
   if (closing == record::kNoRecord) return true;
@@ -32,7 +32,7 @@ OpenScope* copy_scope(const OpenScope& from, std::byte (&storage)[sizeof(OpenSco
 }
 
 void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lanes, const Lane& lane,
-                  base::Arena& arena, std::vector<OpenScopeView>& out) {
+                  base::Arena& arena, std::vector<OpenSlot>& out) {
   const std::uint32_t depth =
       std::min(lane.depth.load(std::memory_order_acquire), record::kMaxDepth);
   for (std::uint32_t i = 0; i < depth; ++i) {
@@ -40,32 +40,30 @@ void collect_lane(const RingReader& reader, const std::vector<const Lane*>& lane
     const OpenScope& scope = *copy_scope(lane.stack[i], storage);
     if (scope.sequence == 0 || record_is_there(lanes, scope.closing)) continue;
     const std::size_t offset = std::min<std::size_t>(scope.text_offset, record::kLaneArenaBytes);
-    OpenScopeView view;
-    view.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset},
+    model::OpenScope open;
+    open.span = reader.open_span(scope, {lane.arena + offset, record::kLaneArenaBytes - offset},
                                  lane.thread_id, arena);
-    view.sequence = scope.sequence;
-    view.os_thread_id = lane.os_thread_id;
-    view.lane = lane.number;
-    view.task = lane.state.load(std::memory_order_relaxed) == record::LaneState::kTask;
-    out.push_back(view);
+    open.os_thread_id = lane.os_thread_id;
+    open.lane = lane.number;
+    open.task = lane.state.load(std::memory_order_relaxed) == record::LaneState::kTask;
+    out.push_back({open, scope.sequence});
   }
 }
 
 }  // namespace
 
 void collect_open(const View& view, const RingReader& reader, base::Arena& arena,
-                  std::vector<OpenScopeView>& out) {
+                  std::vector<OpenSlot>& out) {
   const Header& head = view.header();
   const std::vector<const Lane*> lanes = view.lanes();
   alignas(OpenScope) std::byte storage[sizeof(OpenScope)];
   const OpenScope& session = *copy_scope(head.session, storage);
   if (session.sequence != 0 && !record_is_there(lanes, session.closing)) {
-    OpenScopeView root;
+    model::OpenScope root;
     root.span = reader.open_span(session, {head.session_text, record::kSessionTextBytes},
                                  head.session_thread_id, arena);
-    root.sequence = session.sequence;
     root.session = true;
-    out.push_back(root);
+    out.push_back({root, session.sequence});
   }
   for (const Lane* lane : lanes) {
     if (lane->state.load(std::memory_order_acquire) != record::LaneState::kFree)

@@ -6,22 +6,18 @@
 
 #include "engine/base/arena.h"
 #include "engine/journal/ring_reader.h"
-#include "engine/model/trace.h"
+#include "engine/model/process.h"
 
 namespace sonde::journal {
 
-struct OpenScopeView {
-  model::Span span;  // end_ns is kNone
-  std::uint64_t sequence = 0;
-  std::uint64_t os_thread_id = 0;
-  std::uint32_t lane = 0;
-  bool task = false;     // of an asyncio task, not of a thread
-  bool session = false;  // the root, which belongs to no lane
+struct OpenSlot {
+  model::OpenScope scope;
+  std::uint64_t sequence = 0;  // of its span, by which its marks are found
 };
 
 // Appends the open scopes of a journal: the session first, then lane by lane, outermost first. Text
 // is copied into the arena.
 void collect_open(const View& view, const RingReader& reader, base::Arena& arena,
-                  std::vector<OpenScopeView>& out);
+                  std::vector<OpenSlot>& out);
 
 }  // namespace sonde::journal

@@ -10,13 +10,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
+#include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/id.h"
 #include "engine/journal/commit.h"
 #include "engine/journal/file.h"
 #include "engine/journal/inspect.h"
+#include "engine/journal/open_scopes.h"
 
 namespace sonde::journal {
 
@@ -57,25 +60,26 @@ class Recoverer {
 
  private:
   std::uint64_t add_open_scopes() {
-    Report report;
-    describe(file_.view(), report);
-    collect_open(file_.view(), reader_, report.records.arena, report.open);
-    last_sign_ = std::max(last_sign_, report.last_sign_ns);
-    for (const OpenScopeView& open : report.open)
-      last_sign_ = std::max(last_sign_, open.span.start_ns);
+    model::ProcessState process;
+    describe(file_.view(), process);
+    base::Arena text;
+    std::vector<OpenSlot> open;
+    collect_open(file_.view(), reader_, text, open);
+    last_sign_ = std::max(last_sign_, process.last_sign_ns);
+    for (const OpenSlot& slot : open) last_sign_ = std::max(last_sign_, slot.scope.span.start_ns);
     // Innermost first, as they would have closed.
-    for (auto it = report.open.rbegin(); it != report.open.rend(); ++it) {
-      model::Span span = it->span;
+    for (auto it = open.rbegin(); it != open.rend(); ++it) {
+      model::Span span = it->scope.span;
       span.name = batch_.arena.copy(span.name);
       span.attrs = join_attrs(batch_.arena, span.attrs, {}, false, 0, record::ClosedBy::kDeath);
       span.end_ns = last_sign_;
-      // Those of its marks that were still in the journal; each mark names its span anyway.
+      // Only those of its marks that were still in the journal. Each mark names its span.
       span.first_mark_id = static_cast<std::uint32_t>(batch_.mark_ids.size());
       span.mark_id_count =
           reader_.mark_lists().take(it->sequence, file_.header().key, batch_.mark_ids);
       batch_.spans.push_back(span);
     }
-    return report.open.size();
+    return open.size();
   }
 
   base::Status write(bool last) {
@@ -85,11 +89,7 @@ class Recoverer {
     batch_.created_ns = std::max(base::wall_clock_ns(), head.anchor.wall_ns);
     announce(head, batch_.batch_id, batch_.created_ns, last);
     base::Status status = destination_.write(batch_);
-    if (status.ok()) {
-      ++result_.batches;
-    } else {
-      head.pending.store(0);
-    }
+    if (!status.ok()) head.pending.store(0);
     return status;
   }
 
@@ -125,7 +125,7 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
   if (ended) ++result.ended;
 }
 
-// A process that died while it made its journal leaves a file that never got its name.
+// A process that died while it created its journal leaves a file under a temporary name.
 void remove_unborn(const std::string& live) {
   constexpr std::int64_t kStaleSeconds = 600;
   std::vector<std::string> names;

@@ -159,7 +159,7 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
   span.thread_id = thread_id;
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;
-  // A fetch says it of itself; the batch of ci.batches says it of the fetch before it.
+  // A fetch has its own duration; a batch has that of the fetch before it.
   const bool fetch = (record.flags & record::kIsFetch) != 0;
   const bool has_data_load = fetch || (record.flags & record::kHasDataLoad) != 0;
   if ((record.attrs_length | record.static_attrs) != 0 || has_data_load ||
@@ -247,7 +247,7 @@ std::uint32_t RingReader::decode(const std::byte* slot, std::uint32_t room,
   }
 }
 
-// The chain makes no sense from here on: what lies behind cannot be found.
+// The chain of blocks is broken here: the rest of the ring cannot be found.
 bool RingReader::lose_rest(record::RingTail& cursor, std::uint64_t head) {
   ++damaged_;
   cursor.position = head;
@@ -264,8 +264,7 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
   while (cursor.position < head) {
     if (out.record_count() >= full) return true;
     const BlockHeader* block = view_.block(cursor.block);
-    // A block that is gone (it was in memory only) or that speaks of other positions ends the ring
-    // here.
+    // The ring ends at a block that is gone (it was in memory only) or has other positions.
     if (block == nullptr || block->type.load(std::memory_order_acquire) != BlockType::kRing)
       return lose_rest(cursor, head);
     // Read once: a process that runs may give the block to another ring at any moment.

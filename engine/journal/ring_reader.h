@@ -1,6 +1,6 @@
-// Turns the records of a journal's rings into trace values: for the drain thread of a running
-// session and for the journal a dead process left. Trusts nothing it reads: every offset and length
-// is checked.
+// Turns the records of a journal's rings into trace values, for the drain thread of a running
+// session and for readers of another process's journal. Checks every offset and length that it
+// reads.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,8 @@ class OwnSpans {
   virtual ~OwnSpans() = default;
   // Asked for a span that ended then (monotonic) and whose place is not certain.
   virtual Uncertain uncertain(std::uint64_t end_ns) = 0;
-  // Fills in what is known, once it is: false while the device is still on its way. Called until it
-  // returns true; the events are then done with.
+  // Fills in the GPU time. False while the device has not reached the end of the span. Called until
+  // it returns true, which also gives the events back.
   virtual bool resolve(const GpuEvents& events, model::Span& span) = 0;
 };
 
@@ -64,8 +64,8 @@ class RingReader {
 
   // Appends records of `lane` from `cursor` on to `out`, at most `limit` of them and none from
   // position `until` on, and moves the cursor. Blocks that were read to their end are appended to
-  // `finished`. True when the limit ended it. A span whose place or GPU time is not known yet ends
-  // it too, and is where the next call goes on.
+  // `finished`. True when the limit was reached. Stops at a span whose place or GPU time is not
+  // known yet; the next call goes on there.
   bool read(const record::Lane& lane, record::RingTail& cursor, std::size_t limit,
             model::Batch& out, std::vector<std::uint32_t>* finished,
             std::uint64_t until = ~std::uint64_t{0});
@@ -76,13 +76,8 @@ class RingReader {
 
   MarkLists& mark_lists() { return marks_; }
   std::uint64_t damaged() const { return damaged_; }
-  // Since the last call: did a span have to wait?
+  // Whether a span had to wait since the last call.
   bool take_waited() { return std::exchange(waited_, false); }
-  // A session has begun or ended: ids and clock are others, and earlier lists are meaningless.
-  void set_view(View view) {
-    view_ = view;
-    marks_ = {};
-  }
 
  private:
   bool may_read(record::SpanRecord& in_ring);
@@ -100,7 +95,7 @@ class RingReader {
   bool waited_ = false;
 };
 
-// The attribute text of a span: its parts joined, with what the record itself knows.
+// The attributes of a span: fixed and given ones, and those that the record holds as numbers.
 std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
                             bool has_data_load, std::uint64_t data_load_ns,
                             record::ClosedBy closed_by);

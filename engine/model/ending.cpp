@@ -35,7 +35,7 @@ std::string ending_of_session(const Span& span, const std::string& how) {
     out = "exit code " + (code.empty() ? "not known" : std::string(code));
   }
   if (exception.empty()) return out;
-  // The program goes on; somebody may have caught it.
+  // The program goes on: the exception may have been caught.
   if (how == "shutdown") return "shut down after " + exception;
   return (out.empty() ? "uncaught " : out + ", uncaught ") + exception;
 }
@@ -50,8 +50,8 @@ std::string ending_of(const Span& span) {
   const std::string exception = exception_of(span);
   const std::string_view closed_by = span.closed_by();
   if (exception.empty()) return closed_by.empty() ? "" : "closed by " + std::string(closed_by);
-  // Who closed it after that matters only where its end is not known.
-  return "ended by " + exception + (closed_by == "death" ? ", closed by death" : "");
+  // After an exception, what closed the span matters only where its end is not known.
+  return "ended by " + exception + (closed_by == kClosedByDeath ? ", closed by death" : "");
 }
 
 }  // namespace sonde::model

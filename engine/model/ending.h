@@ -1,4 +1,4 @@
-// How a span ended, in words, out of its attributes.
+// How a span ended, in words, from its attributes.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace sonde::model {
 // Attributes of a span that an exception passed through.
 inline constexpr std::string_view kExceptionAttr = "exception";
 inline constexpr std::string_view kExceptionMessageAttr = "exception_message";
-// Attributes of a session: "return", "exit", "exception", "signal" or "shutdown", and what goes
-// with it.
+// Attributes of a session: how it ended ("return", "exit", "exception", "signal" or "shutdown"),
+// and the code or signal.
 inline constexpr std::string_view kEndedByAttr = "ended_by";
 inline constexpr std::string_view kExitCodeAttr = "exit_code";
 inline constexpr std::string_view kSignalAttr = "signal";
@@ -23,8 +23,8 @@ std::string attr_text(const Span& span, std::string_view name);
 // "RuntimeError: boom"; "" if no exception passed through it.
 std::string exception_of(const Span& span);
 
-// What is worth saying of its end: "ended by RuntimeError: boom", "exit code 3", "closed by death".
-// "" for a span that ended by itself, and a session whose program returned or shut it down.
+// An unusual end: "ended by RuntimeError: boom", "exit code 3", "closed by death". "" for a span
+// that ended by itself, and for a session whose program returned or ended it.
 std::string ending_of(const Span& span);
 
 }  // namespace sonde::model

@@ -1,4 +1,4 @@
-// Which epoch a snapshot is of.
+// The epoch of a snapshot.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,11 @@ struct Epoch {
 class Epochs {
  public:
   Epochs() = default;
-  // Those of the spans. Their process must be known to the runs, which are finished.
+  // The epochs among the spans. The runs are finished and know their processes.
   Epochs(std::span<const Span> spans, const Runs& runs);
 
   Epoch* find(const base::Id& id);  // null if it is not there
-  // One of which nothing is known: its span was evicted, or is not in the file that is read.
+  // For an id without a span, which was evicted or is not in the file that is read.
   Epoch& unknown(const base::Id& id);
 
  private:

@@ -1,4 +1,4 @@
-// How far up in a training run a span stands, for those who show only the upper part of it live.
+// The level of a span in a training run. Live lines show only the upper levels.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,19 @@
 
 namespace sonde::model {
 
-// Each shows what the one before it does, and more.
+// Each level includes the one before it.
 enum class Level : std::uint8_t {
   kEpoch,  // epochs, validations, and what lies outside of them
   kStep,   // steps and batches, and what lies in an epoch beside them
-  kAll,    // the parts of a step (data_load, forward, backward, optimizer_step) and whatever else
-           // lies in one
+  kAll,    // the parts of a step (data_load, forward, backward, optimizer_step) and all else in it
 };
 
 // "epoch", "step", "all".
 std::optional<Level> level_called(std::string_view name) noexcept;
 
-// What is around a span, as far as that is known.
+// The scopes around a span, as far as they are known.
 struct Place {
-  base::Id next;  // the first scope around it that is not known yet; null: there is none
+  base::Id next;  // the first scope around it that is not known yet; null: all are known
   bool in_epoch = false;
   bool in_step = false;
 
@@ -32,15 +31,16 @@ struct Place {
 };
 
 Level level_of(std::string_view name, const Place& place) noexcept;
-// Whether the name alone decides.
+// Whether the name alone decides the level.
 bool level_is_fixed(std::string_view name) noexcept;
 
-// Spans that others lie in. A span ends before the scopes around it do, so what is open counts too.
+// The spans that others lie in. A span ends before the scopes around it do, so open scopes belong
+// to them too.
 class Surroundings {
  public:
   void know(const Span& span);
   void forget() { scopes_.clear(); }
-  // Goes on upwards from where the place has got to.
+  // Follows the scopes upwards from where the place stands.
   void follow(Place& place) const noexcept;
 
  private:
@@ -54,7 +54,7 @@ class Surroundings {
   std::unordered_map<base::Id, Scope, base::IdHash> scopes_;
 };
 
-// What somebody wants to see.
+// Which lines are to be shown.
 struct LineFilter {
   Level level = Level::kStep;
   std::string name;  // a glob; empty: all names

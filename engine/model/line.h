@@ -10,7 +10,7 @@
 
 namespace sonde::model {
 
-// Text of the program's own choosing on one line of a terminal: no control character gets through.
+// Appends text of the program for one line of a terminal: control characters are replaced.
 void append_clean(std::string& out, std::string_view text);
 
 // `name` or `name[index]`.
@@ -19,7 +19,7 @@ void append_label(std::string& out, const Span& span);
 // 142us, 1.5ms, 2.50s; `open` for kNone.
 void append_duration(std::string& out, std::int64_t duration_ns);
 
-// Behind a duration that is only the host's: ` dispatch`, and the device's time if that is known.
+// What follows a duration that is only the host's: ` dispatch`, and the device's time if known.
 void append_dispatch(std::string& out, std::int64_t device_ns);
 
 // One mark's value: floats with four decimals, or in scientific form where four decimals would show
@@ -29,10 +29,9 @@ void append_value(std::string& out, const Mark& mark);
 // The attributes of a span or mark as one line of JSON: {"lr":0.1}
 void append_attrs(std::string& out, std::string_view attrs);
 
-// Label, duration and marks; no prefix, no newline. Of an open span, where it is known for how
-// long:
+// Label, duration and marks; no prefix, no newline. An open span, if it is known for how long:
 //   epoch[1] - running, 3.20s
-// or `left open, 3.20s` once its process is gone.
+// or `left open, 3.20s` if its process is gone.
 void append_line(std::string& out, const Span& span, std::span<const Mark* const> marks);
 
 }  // namespace sonde::model

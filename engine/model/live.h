@@ -1,4 +1,4 @@
-// What following running processes brings: the spans that have closed, the processes that begin and
+// What a follower of running processes sees: the spans that close, the processes that begin and
 // end.
 #pragma once
 
@@ -14,15 +14,10 @@
 
 namespace sonde::model {
 
-// The API that a session was started from: the first part of its root span's name.
-inline std::string_view api_of(const Span& session) noexcept {
-  return session.name.substr(0, session.name.rfind('.'));
-}
-
 struct LiveSpan {
   Span span;
   std::vector<Mark> marks;
-  Place place;      // what is around it, as far as that is known
+  Place place;      // the scopes around it
   std::string api;  // of its session; empty: no session is known
 };
 

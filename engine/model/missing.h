@@ -1,4 +1,4 @@
-// What was asked for and is not there, with what is there instead.
+// Something that was asked for and is not there, with what is there instead.
 #pragma once
 
 #include <string>

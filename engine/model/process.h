@@ -1,4 +1,5 @@
-// What is known of a process from outside: whether it runs, what it has open, what it did last.
+// What is known of processes from outside: whether they run, what they have open, what they did
+// last, and what was recovered of them.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@ enum class Fate {
   kRecovered,  // dead, and moved to the spool earlier: known from the spool alone
 };
 
-// One process. Times are wall clock; 0: not known.
+// Times are wall clock; 0: not known.
 struct ProcessState {
   std::int32_t pid = 0, rank = 0, world_size = 0;
   std::string host;
   Fate fate = Fate::kDead;
   bool moved = false;  // what its journal held has been moved into the spool
   std::int64_t started_ns = 0;
-  std::int64_t last_sign_ns = 0;  // the latest thing known to have happened
+  std::int64_t last_sign_ns = 0;  // of the latest known event: a tick, a record, an open scope
   // Until when the open scopes are known to have been open: now, or the last sign of life.
   std::int64_t seen_ns = 0;
   std::vector<OpenScope> open;   // by lane, outermost first; the session before all others
@@ -44,18 +45,43 @@ struct ProcessState {
   std::uint64_t damaged = 0;  // records that cannot be read
 };
 
+// A process that runs, or that died and has not been recovered.
+struct Process {
+  // Without its last spans and marks: these are `records`. Points into the arena of `records`.
+  ProcessState state;
+  Batch records;  // closed, but not stored yet; by the time they ended
+};
+
+// What recovering the journals of dead processes brought.
+struct Recovery {
+  std::uint64_t journals = 0;  // of dead processes, moved into the spool and removed
+  std::uint64_t ended = 0;     // those of them whose run ended properly, but could not write
+  std::uint64_t spans = 0, marks = 0, open_scopes = 0;
+  std::uint64_t running = 0;          // journals left alone because their process lives
+  std::uint64_t refused = 0;          // of another version, damaged or unwritable: left in place
+  std::vector<std::string> files;     // names of the spool files that were written
+  std::vector<std::string> problems;  // one line each, ending with what to do
+};
+
+// The processes that run now, without their last spans and marks.
+struct RunningProcesses {
+  std::int64_t now_ns = 0;
+  std::vector<ProcessState> processes;
+  std::vector<std::string> problems;
+  std::vector<base::Arena> arenas;  // the text that the open scopes point at
+};
+
 // What an autopsy concludes.
 struct Autopsy {
-  std::string directory;  // where it was made
+  std::string directory;  // that was examined
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
   // Sessions of processes that left nothing behind: those that ended last, the newest at the end.
   std::vector<Span> ended;
   bool kept = false;  // nothing was to be moved
-  std::uint64_t moved_journals = 0, moved_spans = 0, moved_marks = 0, moved_scopes = 0;
-  std::vector<std::string> moved_files;
-  std::vector<std::string> problems;
-  std::vector<base::Arena> arenas;  // the text that the spans and marks above point at
+  Recovery moved;
+  std::vector<std::string> problems;  // those of the recovery too
+  std::vector<base::Arena> arenas;    // the text that the spans and marks above point at
 };
 
 }  // namespace sonde::model

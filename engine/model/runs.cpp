@@ -9,8 +9,7 @@ namespace {
 
 // "<api>.run_id" of a session that is called "<api>.session".
 std::string run_id_of(const Span& session) {
-  const std::string_view api = session.name.substr(0, session.name.rfind('.'));
-  return session.attr(std::string(api) + ".run_id").text();
+  return session.attr(std::string(api_of(session)) + ".run_id").text();
 }
 
 RunPart session_of(const Span& span) {
@@ -37,7 +36,7 @@ struct Run {
     if (launch.empty()) launch = part.launch;
     has_main |= part.process.empty();
   }
-  // Whether a session, by itself of no run that is known, is another rank of this one.
+  // Whether a session of no known program is another rank of this run.
   bool takes(const RunPart& part) const {
     return has_main && part.process.empty() && end_ns >= part.start_ns &&
            !ranks.contains(part.rank) &&
@@ -45,7 +44,7 @@ struct Run {
   }
 };
 
-// By the number of the run, which is its place plus one.
+// Numbers runs from 1; a run is at its number less one.
 class Numbering {
  public:
   std::size_t number_of(const RunPart& part) {
@@ -75,7 +74,7 @@ class Numbering {
 
 }  // namespace
 
-// Spans come in long rows of one process.
+// Spans come in long rows of one process, so the last one found is tried first.
 Runs::Process& Runs::process_of(const Span& span) {
   const Key key(span.rank, span.pid);
   if (recent_ == nullptr || recent_->first != key) recent_ = &*processes_.try_emplace(key).first;

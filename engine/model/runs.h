@@ -1,4 +1,4 @@
-// Which run a span is of, where several runs wrote into one directory.
+// The run of a span, where several runs wrote into one directory.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ struct RunPart {
   bool session = false;  // false: the times are those of the spans that are known
   std::size_t run = 0;   // 1 is the oldest
   std::string run_id;    // as the platform gave it; empty: not known
-  std::string program;  // the same in all processes of a program; empty: an old spool, or another's
-  std::string process;  // name of a child process; empty: a main program
-  std::string launch;   // the same on all ranks that a launcher started; empty: there was none
+  std::string program;   // the same in all processes of a program; empty: not written by this SDK
+  std::string process;   // name of a child process; empty: a main program
+  std::string launch;    // the same on all ranks that a launcher started; empty: there was none
 };
 
 // Sessions of one program are one run. So are those of different ranks that overlap in time, unless
@@ -39,9 +39,9 @@ struct RunPart {
 // the same rank and pid that run at the same time (in containers) are not told apart.
 class Runs {
  public:
-  // Spans of all ranks, in any order, as often as there are more.
+  // Spans of all ranks, in any order; may be called repeatedly.
   void add(std::span<const Span> spans);
-  // Ends adding; the rest may only be asked then.
+  // Ends adding. The functions below need it.
   void finish();
 
   // All of them, or those in which this rank took part.

@@ -1,7 +1,8 @@
-// The fields of a span, once: what each is called, where it lies, what it is like, and which forms
-// of a span have it. Encoder, parser, tree, columns and the dicts of Python all walk this table, so
-// a new field is a new line here and a member of Span. The walk happens while compiling: what is
-// left of it is the same code as one written by hand for each field.
+// The table of a span's fields: the name of each, its member of Span, its kind, and the forms of a
+// span that have it. The encoder, the parser, the memory for trace(), the tree, the columns and the
+// dicts and properties of Python walk this table, so a new field is a member of Span and a line
+// here. The walk happens at compile time and leaves the same code as one written by hand for each
+// field.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 namespace sonde::model {
 
-// Forms that a span takes. A field is in those that its line names, in the order of the lines.
+// The forms that a span takes. A form has the fields that name it, in the order of the table.
 enum Form : unsigned {
   kSpool = 1,     // JSON of spool v1
   kTimings = 2,   // what is read of it where only times are wanted
@@ -23,18 +24,18 @@ enum Form : unsigned {
   kColumns = 8,   // Arrow
   kFrame = 16,    // the DataFrame
   kAutopsy = 32,  // a scope that a process left open, or has open
+  kMemory = 64,   // ids and numbers that the memory for trace() holds for each span
 };
 
 enum class Kind {
   kId,
   kParent,    // an id; the null id stands for none
   kName,      // text
-  kNumber,    // always there
-  kTime,      // a number; in a file anything else is a fault
-  kEnd,       // the same, or kNone
-  kOptional,  // a number, or kNone; in a file anything else counts as none
+  kNumber,    // always there; in a file anything else is a fault
+  kEnd,       // a number or kNone; in a file anything else is a fault
+  kOptional,  // a number or kNone; in a file anything else counts as none
   kMembers,   // JSON members, without their braces
-  // Without a member of Span: computed where the form is made.
+  // These have no member of Span; the code that makes the form computes them.
   kWall,
   kMarkIds,
   kMarkCount,
@@ -75,28 +76,32 @@ struct Field {
 template <typename... Fields>
 struct FieldList {};
 
-// Two forms have a field elsewhere than the rest: it has two lines.
+// A field that two forms have at different places has two lines.
 using SpanFields = FieldList<
-    Field<"id", &Span::id, Kind::kId, kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy>,
+    Field<"id", &Span::id, Kind::kId,
+          kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy | kMemory>,
     Field<"name", &Span::name, Kind::kName, kSpool | kTimings>,
     Field<"parent_id", &Span::parent_id, Kind::kParent,
-          kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy>,
+          kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy | kMemory>,
     Field<"name", &Span::name, Kind::kName, kTree | kColumns | kFrame | kAutopsy>,
     Field<"index", &Span::index, Kind::kOptional,
-          kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy>,
-    Field<"start_ns", &Span::start_ns, Kind::kTime, kSpool | kTimings | kTree | kColumns | kAutopsy>,
-    Field<"end_ns", &Span::end_ns, Kind::kEnd, kSpool | kTimings | kTree | kColumns | kAutopsy>,
+          kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy | kMemory>,
+    Field<"start_ns", &Span::start_ns, Kind::kNumber,
+          kSpool | kTimings | kTree | kColumns | kAutopsy | kMemory>,
+    Field<"end_ns", &Span::end_ns, Kind::kEnd,
+          kSpool | kTimings | kTree | kColumns | kAutopsy | kMemory>,
     Field<"wall_us", nullptr, Kind::kWall, kTree | kColumns | kFrame>,
-    Field<"cpu_ns", &Span::cpu_ns, Kind::kOptional, kSpool | kTree | kColumns | kFrame>,
-    Field<"gpu_ns", &Span::gpu_ns, Kind::kOptional, kSpool | kTimings | kTree | kColumns | kFrame>,
+    Field<"cpu_ns", &Span::cpu_ns, Kind::kOptional, kSpool | kTree | kColumns | kFrame | kMemory>,
+    Field<"gpu_ns", &Span::gpu_ns, Kind::kOptional,
+          kSpool | kTimings | kTree | kColumns | kFrame | kMemory>,
     Field<"memory_peak_bytes", &Span::memory_peak_bytes, Kind::kOptional,
-          kSpool | kTree | kColumns | kFrame>,
-    Field<"thread_id", &Span::thread_id, Kind::kNumber, kSpool | kColumns | kAutopsy>,
+          kSpool | kTree | kColumns | kFrame | kMemory>,
+    Field<"thread_id", &Span::thread_id, Kind::kNumber, kSpool | kColumns | kAutopsy | kMemory>,
     Field<"pid", &Span::pid, Kind::kNumber, kSpool | kTimings | kTree | kColumns>,
     Field<"rank", &Span::rank, Kind::kNumber, kSpool | kTimings | kTree | kColumns>,
     Field<"mark_count", nullptr, Kind::kMarkCount, kColumns | kFrame>,
     Field<"depth", nullptr, Kind::kDepth, kColumns | kFrame>,
-    Field<"start_ns", &Span::start_ns, Kind::kTime, kFrame>,
+    Field<"start_ns", &Span::start_ns, Kind::kNumber, kFrame>,
     Field<"attrs", &Span::attrs, Kind::kMembers,
           kSpool | kTimings | kTree | kColumns | kFrame | kAutopsy>,
     Field<"mark_ids", nullptr, Kind::kMarkIds, kSpool>,
@@ -141,7 +146,7 @@ constexpr std::size_t place_of_field(std::string_view name) {
   return found;
 }
 
-// Calls visit for the field at this place of a form; for no field where there is none.
+// Calls visit for the field at this place of a form; does nothing where the form is shorter.
 template <unsigned kForm, typename Visit>
 constexpr void visit_field_at(std::size_t place, Visit&& visit) {
   std::size_t at = 0;
@@ -150,7 +155,7 @@ constexpr void visit_field_at(std::size_t place, Visit&& visit) {
   });
 }
 
-// Elapsed microseconds: kNone where nobody knows.
+// Elapsed microseconds; kNone where the length is not known.
 inline std::int64_t wall_us(const Span& span) noexcept {
   const std::int64_t length = span.length_ns();
   return length == kNone ? kNone : length / 1000;

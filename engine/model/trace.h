@@ -1,6 +1,5 @@
-// The values everything to the right of recording works on. They are views: text lies in the arena
-// of the batch (or in the name table, which lives as long as the process), so a span is cheap to
-// copy.
+// The values that the sinks and all readers work on. They are views: text lies in the arena of the
+// batch (or in the name table, which lives as long as the process), so a span is cheap to copy.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +20,13 @@ inline constexpr int kSchemaVersion = 1;
 // Stands for null in an optional integer field.
 inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 
-// Attribute that tells how a span came to be closed when its own code did not do it.
+// Attribute of a span that was not closed by its own code: what closed it.
 inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
-// Attribute of spans in which work was handed to a device that was not waited for: "dispatch".
+inline constexpr std::string_view kClosedByDeath = "death";  // of the process; recovery closed it
+// Attribute of spans in which work was handed to a device that was not waited for, and its value.
 inline constexpr std::string_view kTimingAttr = "timing";
-// Attribute of the session: what the program could do to have its loops on record.
+inline constexpr std::string_view kDispatch = "dispatch";
+// Attribute of the session: what the program could do to have its loops recorded.
 inline constexpr std::string_view kHintAttr = "sonde.hint";
 
 struct Span {
@@ -51,22 +52,22 @@ struct Span {
   // The root span of a process. Each API that a session can be started from has its own name for
   // it, "<api>.session".
   bool is_session() const noexcept { return !parent_id && name.ends_with(".session"); }
-  // What ended it when its own code did not: "parent", "death", ...; "" otherwise.
+  // What closed it when its own code did not: "parent", "death", ...; "" otherwise.
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
-  // Its time is that of the host, which did not wait for the device: no share can be made of it.
-  // The device's is gpu_ns, where that is known.
-  bool dispatched() const noexcept { return attr(kTimingAttr).is("dispatch"); }
-  // The attribute of that name; none where there is no such.
+  // Its duration is that of the host, which did not wait for the device, so no share is computed
+  // from it. The device's time is gpu_ns, where that is known.
+  bool dispatched() const noexcept { return attr(kTimingAttr).is(kDispatch); }
+  // The attribute of that name; an empty value where there is none.
   base::JsonValue attr(std::string_view name) const noexcept {
     return base::find_member(attrs, name);
   }
-  // Its end; while open, the end of all time.
+  // Its end; while open, the largest number.
   std::int64_t end_or_never_ns() const noexcept {
     return open() ? std::numeric_limits<std::int64_t>::max() : end_ns;
   }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept { return time_until(end_ns); }
-  // The same; of an open span, how long it has been open so far, kNone if nobody looked.
+  // The same; for an open span, how long it has been open so far, kNone if that is not known.
   std::int64_t length_ns() const noexcept { return time_until(open() ? seen_ns : end_ns); }
 
  private:
@@ -78,6 +79,11 @@ struct Span {
     return overflow ? std::numeric_limits<std::int64_t>::max() : duration;
   }
 };
+
+// The API that a session was started from: the first part of its root span's name.
+inline std::string_view api_of(const Span& session) noexcept {
+  return session.name.substr(0, session.name.rfind('.'));
+}
 
 enum class ValueType : std::uint8_t { kFloat, kInt, kString, kBool };
 
@@ -94,15 +100,14 @@ struct Mark {
   bool summary = false;
 };
 
-// Statistics of one tensor; the body is kept as JSON because those who hand it on do not look
-// inside.
+// Statistics of one tensor. The body stays JSON: most code only hands it on.
 struct Snapshot {
   base::Id id;
   base::Id span_id;
-  std::string_view json;  // the whole object as it stands in the spool
+  std::string_view json;  // the whole object as the spool has it
 };
 
-// What a snapshot says, for those who do.
+// What a snapshot says, for code that looks inside.
 struct TensorStats {
   std::string_view name;
   std::string_view shape;  // as it is written, without its brackets
@@ -112,7 +117,7 @@ struct TensorStats {
   // Over the finite values; all 0 where there are none. Older writers of the format took them over
   // all values, so in their files these may be NaN or infinite.
   double mean = 0, std = 0, min = 0, max = 0, norm = 0;
-  // kNone: not counted, as in the spools of others.
+  // kNone: not counted, as in files of another SDK.
   std::int64_t count = kNone, nan_count = kNone, inf_count = kNone, zero_count = kNone;
 
   bool gradient() const noexcept { return name.ends_with(".grad"); }

@@ -9,8 +9,8 @@ namespace sonde::model {
 
 namespace {
 
-// Walks up from `i`; a walk that comes back to a span of its own path found a cycle and cuts it
-// there.
+// Walks up from `i` and sets the depths on the way. A walk that comes back to its own path has
+// found a cycle and cuts it there.
 void settle_depth(Tree& tree, std::uint32_t i, std::vector<std::uint32_t>& path) {
   constexpr std::uint32_t kUnknown = 0xFFFFFFFFu, kOnPath = 0xFFFFFFFEu;
   path.clear();

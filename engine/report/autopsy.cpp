@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "engine/model/ending.h"
 #include "engine/model/line.h"
@@ -80,7 +81,7 @@ class ProcessText {
         "program's own output for anything else.\n";
   }
 
-  // It was not caught, and the process goes on: it waits for its threads, or hangs.
+  // The process goes on after an exception that was not caught: it waits for its threads, or hangs.
   void exception() {
     for (const OpenScope& scope : process_.open) {
       const std::string uncaught = scope.session ? model::exception_of(scope.span) : std::string();
@@ -144,7 +145,7 @@ class ProcessText {
     last_marks();
   }
 
-  // The marks of the spans above stand behind them. The others are on scopes that were open.
+  // Marks of the spans above are in their lines already. The others are on scopes that were open.
   void last_marks() {
     bool first = true;
     for (const model::Mark& mark : process_.last_marks) {
@@ -171,7 +172,7 @@ class ProcessText {
                       plural(process_.unflushed_marks, "mark"));
     }
     if (process_.lost_records != 0) {
-      out_ += fmt::format("  lost while it ran, for want of room: {}\n",
+      out_ += fmt::format("  lost while it ran, because its buffers were full: {}\n",
                           plural(process_.lost_records, "record"));
     }
     if (process_.damaged != 0) {
@@ -184,18 +185,24 @@ class ProcessText {
   std::string out_;
 };
 
+std::string processes_text(const std::vector<ProcessState>& processes, std::int64_t now_ns) {
+  std::string out;
+  for (const ProcessState& process : processes) out += ProcessText(process, now_ns).draw() + "\n";
+  return out;
+}
+
 std::string recovery_text(const Autopsy& autopsy) {
   std::string out;
   const bool left = std::any_of(
       autopsy.processes.begin(), autopsy.processes.end(), [](const ProcessState& process) {
         return process.fate == Fate::kDead || process.fate == Fate::kEnded;
       });
-  if (autopsy.moved_journals != 0) {
+  const model::Recovery& moved = autopsy.moved;
+  if (moved.journals != 0) {
     out += fmt::format("moved into the spool: {}, {} and {} that had been open, out of {}\n",
-                       plural(autopsy.moved_spans, "span"), plural(autopsy.moved_marks, "mark"),
-                       plural(autopsy.moved_scopes, "scope"),
-                       plural(autopsy.moved_journals, "journal"));
-    for (const std::string& file : autopsy.moved_files) out += fmt::format("  {}\n", file);
+                       plural(moved.spans, "span"), plural(moved.marks, "mark"),
+                       plural(moved.open_scopes, "scope"), plural(moved.journals, "journal"));
+    for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
     out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
   } else if (left && autopsy.kept) {
     out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
@@ -211,7 +218,7 @@ std::string ended_text(const Autopsy& autopsy) {
     std::string how = model::ending_of(session);
     if (how.empty()) {
       const bool by_hand = model::attr_text(session, model::kEndedByAttr) == "shutdown";
-      how = by_hand ? "shutdown()" : "returned";
+      how = by_hand ? "ended by the program" : "returned";
     }
     out += fmt::format("  {}  pid {}, rank {}: {}\n", point_in_time(session.end_ns), session.pid,
                        session.rank, how);
@@ -229,11 +236,15 @@ std::string autopsy_text(const Autopsy& autopsy) {
                autopsy.directory) +
            ended_text(autopsy);
   }
-  std::string out;
-  for (const ProcessState& process : autopsy.processes)
-    out += ProcessText(process, autopsy.now_ns).draw() + "\n";
+  std::string out = processes_text(autopsy.processes, autopsy.now_ns);
   out += ended_text(autopsy);
   out += recovery_text(autopsy);
+  if (out.ends_with("\n\n")) out.pop_back();
+  return out;
+}
+
+std::string running_text(const model::RunningProcesses& running) {
+  std::string out = processes_text(running.processes, running.now_ns);
   if (out.ends_with("\n\n")) out.pop_back();
   return out;
 }

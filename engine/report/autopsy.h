@@ -1,4 +1,4 @@
-// What processes left behind, as text and as JSON. It says what is known and what is not.
+// What processes left behind, as text and as JSON: what is known, and what is not.
 #pragma once
 
 #include <string>
@@ -8,6 +8,8 @@
 namespace sonde::report {
 
 std::string autopsy_text(const model::Autopsy& autopsy);
+// What running processes have open, in the same form.
+std::string running_text(const model::RunningProcesses& running);
 std::string autopsy_json(const model::Autopsy& autopsy);
 
 }  // namespace sonde::report

@@ -4,8 +4,8 @@
 
 #include "engine/base/json_writer.h"
 #include "engine/model/ending.h"
+#include "engine/model/json_values.h"
 #include "engine/report/autopsy.h"
-#include "engine/report/json_values.h"
 
 namespace sonde::report {
 
@@ -26,11 +26,11 @@ class AutopsyJson {
     list("ended", autopsy.ended, [this](const model::Span& session) { ended(session); });
     out_.raw(",\"moved\":{\"kept\":");
     out_.boolean(autopsy.kept);
-    number("journals", autopsy.moved_journals);
-    number("spans", autopsy.moved_spans);
-    number("marks", autopsy.moved_marks);
-    number("open_scopes", autopsy.moved_scopes);
-    list("files", autopsy.moved_files, [this](const std::string& file) { out_.string(file); });
+    number("journals", autopsy.moved.journals);
+    number("spans", autopsy.moved.spans);
+    number("marks", autopsy.moved.marks);
+    number("open_scopes", autopsy.moved.open_scopes);
+    list("files", autopsy.moved.files, [this](const std::string& file) { out_.string(file); });
     out_.raw('}');
     list("problems", autopsy.problems,
          [this](const std::string& problem) { out_.string(problem); });
@@ -47,7 +47,7 @@ class AutopsyJson {
   }
   void optional(std::string_view name, std::int64_t value) {
     key(name);
-    write_optional(out_, value);
+    model::write_optional(out_, value);
   }
   template <typename T, typename Write>
   void list(std::string_view name, const std::vector<T>& items, Write write) {
@@ -124,11 +124,11 @@ class AutopsyJson {
 
   void mark(const model::Mark& mark) {
     out_.raw("{\"span_id\":");
-    write_optional(out_, mark.span_id);
+    model::write_optional(out_, mark.span_id);
     key("name");
     out_.string(mark.name);
     key("value");
-    write_value(out_, mark);
+    model::write_value(out_, mark);
     number("ts_ns", mark.ts_ns);
     model::write_nonfinite(out_, mark);
     out_.raw('}');

@@ -1,4 +1,4 @@
-// What a session says the program could do to have its loops on record, as a line of its own.
+// The line that says what a program could do to have its loops recorded.
 #pragma once
 
 #include <string>

@@ -41,4 +41,11 @@ std::string process_line(const model::ProcessEvent& event, std::string_view dire
   return out + "ended\n";
 }
 
+std::string nothing_running_line(std::string_view directory) {
+  return fmt::format(
+      "no process is running in {}; start the run first, or see what is recorded with: sonde trace "
+      "{}",
+      directory, directory);
+}
+
 }  // namespace sonde::report

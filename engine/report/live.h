@@ -11,7 +11,9 @@ namespace sonde::report {
 
 std::string live_line(const model::LiveSpan& span, bool several_ranks);
 
-// That a process runs, has ended, or died; then what to do, in `directory` as the user called it.
+// That a process runs, has ended, or died, and what to do then. `directory`: as the user called it.
 std::string process_line(const model::ProcessEvent& event, std::string_view directory);
+
+std::string nothing_running_line(std::string_view directory);
 
 }  // namespace sonde::report

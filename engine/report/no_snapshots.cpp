@@ -15,8 +15,8 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
   using Cause = analysis::NoSnapshots::Cause;
   switch (why.cause) {
     case Cause::kOff:
-      return "they were switched off, by profile(snapshots=\"off\") or by a setting of the "
-             "environment; leave that out to have them";
+      return "they were switched off, in the call that started the session or by a setting; leave "
+             "that out to have them";
     case Cause::kForeign:
       return "the run does not say how they were set: another SDK recorded it, which captures "
              "only what it is told to watch, or an older Sonde did";

@@ -9,7 +9,7 @@
 namespace sonde::report {
 
 // run 2 of 3, of 2026-11-15 10:53:57.250 UTC, pid 4711
-// Without the numbers when not all runs were looked at.
+// Without the numbers if not all runs were read.
 std::string run_heading(const model::RunPart& part, const model::Runs& runs, bool numbered);
 
 // One line that says how many runs are added up, and how to see one; "" for a single run.

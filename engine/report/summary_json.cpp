@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdint>
-#include <string_view>
 #include <vector>
 
+#include "engine/analysis/summary_fields.h"
 #include "engine/base/json_writer.h"
-#include "engine/report/json_values.h"
+#include "engine/model/json_values.h"
 #include "engine/report/summary.h"
 
 namespace sonde::report {
@@ -21,24 +20,13 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
   for (const SummaryNode& node : nodes) {
     out.raw(&node == &nodes.front() ? "{\"name\":" : ",{\"name\":");
     out.string(node.name);
-    const auto field = [&](std::string_view name, std::int64_t value) {
-      out.raw(fmt::format(",\"{}\":", name));
-      write_optional(out, value);
-    };
-    field("count", static_cast<std::int64_t>(node.count));
-    field("open", static_cast<std::int64_t>(node.open));
-    field("open_ns", node.open_ns);
-    field("skipped", static_cast<std::int64_t>(node.skipped));
-    field("total_ns", node.total_ns);
-    field("self_ns", node.self_ns);
-    field("mean_ns", node.mean_ns);
-    field("p50_ns", node.p50_ns);
-    field("p95_ns", node.p95_ns);
-    field("min_ns", node.min_ns);
-    field("max_ns", node.max_ns);
-    field("gpu_ns", node.gpu_ns);
-    if (node.dispatched) out.raw(",\"timing\":\"dispatch\"");
-    out.raw(",\"share_of_parent\":");
+    for (const analysis::SummaryField& field : analysis::kSummaryFields) {
+      out.raw(fmt::format(",\"{}\":", field.name));
+      model::write_optional(out, field.of(node));
+    }
+    if (node.dispatched)
+      out.raw(fmt::format(",\"{}\":\"{}\"", analysis::kTimingField, model::kDispatch));
+    out.raw(fmt::format(",\"{}\":", analysis::kShareField));
     if (std::isnan(node.share_of_parent)) {
       out.raw("null");
     } else {

@@ -48,7 +48,7 @@ std::string dispatch_note(const Summary& summary) {
               "inside the span, as with jax.block_until_ready(), to measure it.");
 }
 
-// Steps on all ranks, wherever they stand: how many, and how many of them were skipped.
+// Counts the steps at any place of the tree, and those of them that were skipped.
 void count_steps(const std::vector<SummaryNode>& nodes, std::string_view name, std::uint64_t& all,
                  std::uint64_t& skipped) {
   for (const SummaryNode& node : nodes) {

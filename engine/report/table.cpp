@@ -8,7 +8,7 @@ namespace sonde::report {
 
 namespace {
 
-// Characters, as far as alignment goes: bytes that begin a UTF-8 sequence.
+// The number of characters: bytes that begin a UTF-8 sequence.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return !base::is_continuation(c); }));

@@ -22,7 +22,7 @@ class Table {
 
   // A row may have fewer cells than there are columns.
   void fit(std::span<const std::string> cells);
-  // `behind`: text that has no column, because it would push the others apart.
+  // `behind`: text after the last cell that does not widen any column.
   void append_row(std::string& out, std::span<const std::string> cells,
                   std::string_view behind = {}) const;
 

@@ -11,8 +11,8 @@
 
 namespace sonde::report {
 
-// One line each, with the columns that have anything. `left_out`: lines of older epochs that are
-// not among them. "(no snapshots)" for none.
+// One line each, without columns that would be empty. `left_out`: how many lines of older epochs
+// are not among them. "(no snapshots)" for none.
 std::string tensors_text(std::span<const analysis::TensorLine> lines, std::size_t left_out = 0);
 
 // Always the same columns, all digits; what is not known is empty.

@@ -63,7 +63,7 @@ class TreeText {
     return options_.runs == nullptr ? 0 : options_.runs->part_of(spans_[root]).run;
   }
 
-  // Beyond the limit the newest are of more interest.
+  // Beyond the limit, only the newest runs are drawn.
   void draw_runs(const RootsOfRun& runs, std::size_t depth) {
     std::size_t earlier = 0;
     if (options_.sibling_limit != 0 && runs.size() > options_.sibling_limit)
@@ -130,7 +130,7 @@ class TreeText {
     const auto marks = marks_.of(spans_[i].id);
     model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
     name_child(spans_[i]);
-    // A span that was cut short says by what.
+    // How it was cut short, if it was.
     if (const std::string how = model::ending_of(spans_[i]); !how.empty())
       out_ += fmt::format(" [{}]", how);
     if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
@@ -148,7 +148,7 @@ class TreeText {
     }
   }
 
-  // Several processes of a run may be of one rank: which is which.
+  // Names a child process: several processes of a run may have the same rank.
   void name_child(const model::Span& span) {
     if (!span.is_session()) return;
     const std::string process = span.attr(model::kProcessAttr).text();
@@ -182,6 +182,11 @@ class TreeText {
 std::string tree_text(std::span<const model::Span> spans, std::span<const model::Mark> marks,
                       const TreeOptions& options) {
   return spans.empty() ? "(no spans)\n" : TreeText(spans, marks, options).draw();
+}
+
+std::string many_spans_line(std::size_t spans) {
+  constexpr std::size_t kMany = 1'000'000;
+  return spans > kMany ? fmt::format("{} spans: --summary is faster and shows more", spans) : "";
 }
 
 }  // namespace sonde::report

@@ -1,8 +1,8 @@
 #include "engine/base/json_writer.h"
+#include "engine/model/json_values.h"
 #include "engine/model/mark_index.h"
-#include "engine/model/tree.h"
 #include "engine/model/span_fields.h"
-#include "engine/report/json_values.h"
+#include "engine/model/tree.h"
 #include "engine/report/tree.h"
 
 namespace sonde::report {

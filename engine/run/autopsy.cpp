@@ -34,6 +34,7 @@ class Examination {
 
   model::Autopsy perform() {
     for (const std::string& key : source_.processes()) examine(key);
+    refresh();  // what was stored meanwhile is in no journal and in no listed batch
     read_batches();
     if (!result_.kept) recover();
     return std::move(result_);
@@ -41,6 +42,8 @@ class Examination {
 
  private:
   void examine(const std::string& key);
+  void refresh();
+  bool has_open(const base::Id& span) const;
   void read_batches();
   void add_from(const model::Batch& batch);
   void add_recovered(const model::Batch& batch);
@@ -66,9 +69,25 @@ void Examination::examine(const std::string& key) {
   }
 }
 
-bool is_death(const model::Span& span) { return span.closed_by() == "death"; }
+void Examination::refresh() {
+  if (source_.processes().empty()) return;
+  const base::Status status = source_.refresh();
+  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+}
 
-// The newest spans, their marks, and the newest of the other marks: those are on scopes still open.
+// Whether a process that was examined had this span open.
+bool Examination::has_open(const base::Id& span) const {
+  const auto in = [&](const ProcessState& process) {
+    return std::any_of(process.open.begin(), process.open.end(),
+                       [&](const model::OpenScope& open) { return open.span.id == span; });
+  };
+  const auto end = result_.processes.begin() + static_cast<std::ptrdiff_t>(keys_.size());
+  return std::any_of(result_.processes.begin(), end, in);
+}
+
+bool is_death(const model::Span& span) { return span.closed_by() == model::kClosedByDeath; }
+
+// Keeps the newest spans, their marks, and the newest of the other marks, which are on open scopes.
 void shorten(ProcessState& process) {
   const auto keep_last = [](auto& items, auto time_of) {
     std::stable_sort(items.begin(), items.end(),
@@ -88,7 +107,7 @@ void shorten(ProcessState& process) {
   process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
 }
 
-// The newest first, so as to stop early: the last moments are at the end.
+// Reads the newest first: the last moments of a process are at the end.
 void Examination::read_batches() {
   const std::span<const std::string> keys = source_.batches();
   const std::size_t count = std::min(keys.size(), kNewestBatches);
@@ -122,15 +141,15 @@ void Examination::add_from(const model::Batch& batch) {
   }
 }
 
-// A process of which only the batch is left that an earlier recovery wrote. `open`: the spans that
-// were closed in its name.
+// A process that an earlier recovery has moved into this batch. `open`: the spans that the recovery
+// closed.
 ProcessState recovered_process(std::vector<model::Span> open, const model::Batch& batch) {
   ProcessState process;
   process.pid = open.front().pid;
   process.rank = open.front().rank;
   process.fate = Fate::kRecovered;
   process.last_sign_ns = open.front().end_ns;
-  // The session first, then thread by thread from the outside in.
+  // The session first, then thread by thread, outermost first.
   const auto place = [](const model::Span& span) {
     return std::tuple(static_cast<bool>(span.parent_id), span.thread_id, span.start_ns);
   };
@@ -147,17 +166,18 @@ ProcessState recovered_process(std::vector<model::Span> open, const model::Batch
   return process;
 }
 
-// Deaths that an earlier autopsy, or the next run in this directory, has already moved.
+// Deaths that an earlier autopsy, or the next run in this directory, has already moved. One that
+// was moved since its journal was examined is known already.
 void Examination::add_recovered(const model::Batch& batch) {
   std::map<std::int32_t, std::vector<model::Span>> open_of_pid;
   for (const model::Span& span : batch.spans) {
-    if (is_death(span)) open_of_pid[span.pid].push_back(span);
+    if (is_death(span) && !has_open(span.id)) open_of_pid[span.pid].push_back(span);
   }
   for (auto& [pid, spans] : open_of_pid)
     result_.processes.push_back(recovered_process(std::move(spans), batch));
 }
 
-// From the newest batch back, until there are enough.
+// Batches come newest first; takes sessions until there are enough.
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
     const bool session = !span.parent_id && static_cast<bool>(span.attr(model::kEndedByAttr));
@@ -166,18 +186,13 @@ void Examination::add_ended(const model::Batch& batch) {
 }
 
 void Examination::recover() {
-  Recovery recovery = source_.recover();
-  result_.moved_journals = recovery.journals;
-  result_.moved_spans = recovery.spans;
-  result_.moved_marks = recovery.marks;
-  result_.moved_scopes = recovery.open_scopes;
-  result_.moved_files = std::move(recovery.files);
+  result_.moved = source_.recover();
   if (source_.refresh().ok()) {
     const std::span<const std::string> left = source_.processes();
     for (std::size_t i = 0; i < keys_.size(); ++i)
       result_.processes[i].moved = std::find(left.begin(), left.end(), keys_[i]) == left.end();
   }
-  for (const std::string& problem : recovery.problems) {
+  for (const std::string& problem : result_.moved.problems) {
     if (std::find(result_.problems.begin(), result_.problems.end(), problem) ==
         result_.problems.end()) {
       result_.problems.push_back(problem);
@@ -191,9 +206,8 @@ model::Autopsy perform_autopsy(Source& source, bool keep) {
   return Examination(source, keep).perform();
 }
 
-model::Autopsy running_processes(Source& source) {
-  model::Autopsy out;
-  out.directory = source.name();
+model::RunningProcesses running_processes(Source& source) {
+  model::RunningProcesses out;
   out.now_ns = base::wall_clock_ns();
   for (const std::string& key : source.processes()) {
     Process process;

@@ -1,4 +1,4 @@
-// What dead processes left behind, and its recovery; what running ones have open.
+// What dead processes left behind, and its recovery; what running processes have open.
 #pragma once
 
 #include "engine/model/process.h"
@@ -6,11 +6,11 @@
 
 namespace sonde::run {
 
-// Looks at every process that left something, or runs, and at the newest batches. Then recovers
-// what was left, unless `keep`.
+// Examines every process that runs or left a journal, and the newest batches. Then recovers what
+// was left, unless `keep`.
 model::Autopsy perform_autopsy(Source& source, bool keep);
 
-// Only the processes that run, with the scopes they have open. Nothing is recovered.
-model::Autopsy running_processes(Source& source);
+// The processes that run, with the scopes they have open. Nothing is recovered.
+model::RunningProcesses running_processes(Source& source);
 
 }  // namespace sonde::run

@@ -14,23 +14,25 @@ namespace sonde::run {
 
 class DirectorySource : public Source {
  public:
-  // A place that locate() has found.
-  explicit DirectorySource(Place place) : place_(std::move(place)) {}
+  // A location that locate() has found.
+  explicit DirectorySource(Location location) : location_(std::move(location)) {}
 
-  const std::string& name() const override { return place_.output_dir; }
-  base::Status refresh() override { return run::refresh(place_); }
-  std::span<const std::string> processes() const override { return place_.journals; }
+  const std::string& name() const override { return location_.output_dir; }
+  const std::string& called() const override { return location_.called; }
+  bool is_whole_run() const override { return !location_.output_dir.empty(); }
+  base::Status refresh() override { return run::refresh(location_); }
+  std::span<const std::string> processes() const override { return location_.journals; }
   base::Status inspect(const std::string& process, Process& out) override;
-  std::span<const std::string> batches() const override { return place_.files; }
+  std::span<const std::string> batches() const override { return location_.files; }
   base::Status read(const std::string& batch, Detail detail, model::Batch& out) override {
     return reader_.read(batch, out, detail);
   }
-  // As the name of the file tells.
+  // According to the name of the file.
   std::int64_t sealed_ns(const std::string& batch) const override;
-  Recovery recover() override { return recover_directory(place_.output_dir); }
+  model::Recovery recover() override;
 
  private:
-  Place place_;
+  Location location_;
   spool::FileReader reader_;
 };
 

@@ -43,7 +43,8 @@ model::Look Follower::look() {
   around_.forget();
   text_ = std::make_shared<base::Arena>();
   const bool first = looks_++ == 0;
-  // Journals before batches: what moves from one to the other in between is seen twice, not never.
+  // Journals before batches: what moves from one to the other in between is then seen twice instead
+  // of not at all.
   if (source_.refresh().ok()) {
     look_at_processes(out);
     if (first && has_seen_any()) look_back();
@@ -63,8 +64,8 @@ model::Look Follower::look() {
   return out;
 }
 
-// Keeps the spans that are wanted. One of which that is not known yet waits, but not for long: what
-// it waits for may have been lost.
+// Keeps the spans that are wanted. A span for which that is not known yet waits, but only for a few
+// looks: the scopes it waits for may have been lost.
 void Follower::choose(std::vector<Waiting>& spans) {
   constexpr std::uint64_t kPatience = 4;  // looks
   std::vector<Waiting> all = std::exchange(spans, {});
@@ -81,7 +82,7 @@ void Follower::choose(std::vector<Waiting>& spans) {
   }
 }
 
-// The newest of the batches that were stored before the first look, oldest of them first.
+// Takes the newest of the batches that were stored before the first look, the oldest of them first.
 void Follower::look_back() {
   constexpr std::size_t kMostBatches = 32;
   std::deque<model::Batch> batches;
@@ -89,7 +90,7 @@ void Follower::look_back() {
   for (auto key = before_.rbegin(); key != before_.rend(); ++key) {
     if (spans >= history_ || batches.size() >= kMostBatches) break;
     if (!source_.read(*key, Detail::kAll, batches.emplace_front()).ok()) batches.front().clear();
-    // What is around a span is in a later batch, which was read before this one, or still open.
+    // The scopes around a span are in a later batch, which was read before this one, or still open.
     for (const model::Span& span : batches.front().spans) around_.know(span);
     for (const model::Span& span : batches.front().spans) {
       model::Place place{span.parent_id};
@@ -119,7 +120,7 @@ void Follower::look_at(const std::string& key, model::Look& out) {
   const model::ProcessState& state = process.state;
   const bool alive = state.fate == model::Fate::kRunning;
   const bool is_new = !processes_.contains(key);
-  if (!alive && is_new) return;  // dead before the first look: the autopsy's
+  if (!alive && is_new) return;  // dead before the first look: that is for the autopsy
   for (const model::OpenScope& open : state.open) {
     around_.know(open.span);
     if (open.session) newest_api_ = apis_[state.pid] = model::api_of(open.span);
@@ -151,7 +152,7 @@ void Follower::look_at_batches() {
     if (!seen_batches_.insert(key).second) continue;
     if (source_.read(key, Detail::kAll, batch).ok()) take(batch);
   }
-  // Batches are evicted meanwhile; forgetting what is gone keeps the set small.
+  // Batches get evicted; forgetting those that are gone keeps the set small.
   if (seen_batches_.size() > keys.size()) seen_batches_ = {keys.begin(), keys.end()};
 }
 
@@ -175,7 +176,7 @@ void Follower::add_span(const model::Span& span) {
   spans_.push_back(std::move(added));
 }
 
-// A process of which no session is known is likely to be of the same API as the others.
+// A process without a known session most likely uses the same API as the others.
 const std::string& Follower::api_of(std::int32_t pid) const {
   const auto found = apis_.find(pid);
   return found == apis_.end() ? newest_api_ : found->second;

@@ -25,10 +25,10 @@ namespace sonde::run {
 
 class Follower {
  public:
-  // Of what is stored already, the first look brings no more than `history` spans.
+  // The first look brings at most `history` of the spans that are stored already.
   Follower(Source& source, std::size_t history, model::LineFilter filter);
 
-  // Looks once. What could not be read is left out, and looked for again.
+  // Looks once. What could not be read is left out; the next look tries again.
   model::Look look();
 
   std::size_t running() const noexcept;

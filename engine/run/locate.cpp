@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::int64_t kNoRun = -1;
 
-// When something last came or went in a folder, by its modification time; kNoRun if it is no
-// folder.
+// When an entry was last added to or removed from a folder; kNoRun if it is no folder.
 std::int64_t changed_ns(const std::string& folder) {
   struct stat info;
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return kNoRun;
@@ -62,7 +61,7 @@ std::string output_dir_of(const std::string& directory) {
   return directory;  // a folder with spool files of some other name
 }
 
-base::Status locate_newest(Place& out) {
+base::Status locate_newest(Location& out) {
   out.output_dir = run_changed_ns(".") != kNoRun ? "." : newest_run_in(".");
   if (out.output_dir.empty()) return {ENOENT, "no run in the working directory"};
   out.called = out.output_dir;
@@ -71,7 +70,7 @@ base::Status locate_newest(Place& out) {
 
 }  // namespace
 
-base::Status locate(const std::string& path, Place& out) {
+base::Status locate(const std::string& path, Location& out) {
   out = {};
   if (path.empty()) return locate_newest(out);
   out.called = path;
@@ -87,15 +86,15 @@ base::Status locate(const std::string& path, Place& out) {
   return refresh(out);
 }
 
-base::Status refresh(Place& place) {
-  if (place.output_dir.empty()) return {};
-  if (base::Status status = spool::find_files(place.output_dir, place.files); !status.ok())
+base::Status refresh(Location& location) {
+  if (location.output_dir.empty()) return {};
+  if (base::Status status = spool::find_files(location.output_dir, location.files); !status.ok())
     return status;
-  const std::string live = base::join_path(place.output_dir, journal::kLiveFolder);
-  if (base::Status status = base::list_directory(live, journal::kJournalSuffix, place.journals);
+  const std::string live = base::join_path(location.output_dir, journal::kLiveFolder);
+  if (base::Status status = base::list_directory(live, journal::kJournalSuffix, location.journals);
       !status.ok())
     return status;
-  for (std::string& journal : place.journals) journal = base::join_path(live, journal);
+  for (std::string& journal : location.journals) journal = base::join_path(live, journal);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// From what a user names to where a run lies.
+// Finds the run that a user names.
 #pragma once
 
 #include <string>
@@ -8,21 +8,19 @@
 
 namespace sonde::run {
 
-struct Place {
+struct Location {
   std::string called;                 // as the user named it; else the folder that was found
   std::string output_dir;             // holds spool/ and live/; empty when a single file was named
   std::vector<std::string> files;     // spool files, oldest first
   std::vector<std::string> journals;  // of processes that run or died
-
-  bool empty() const noexcept { return files.empty() && journals.empty(); }
 };
 
 // Accepts an output directory, a folder with output directories in it (the newest is taken), the
 // spool or live folder of one, or a single spool file. An empty path stands for the newest run in
 // the working directory; ENOENT where there is none.
-base::Status locate(const std::string& path, Place& out);
+base::Status locate(const std::string& path, Location& out);
 
-// Looks again for files and journals of the same place.
-base::Status refresh(Place& place);
+// Lists the files and journals of the same location again.
+base::Status refresh(Location& location);
 
 }  // namespace sonde::run

@@ -9,7 +9,7 @@ void MarkKeeper::keep(const model::Mark& mark) {
     kept.pop_front();
     --kept_;
   }
-  if (kept_ >= kInAll) {  // of spans that never close here; better to start over than to grow
+  if (kept_ >= kInAll) {  // their spans never close here; forgetting all of them bounds the memory
     by_span_.clear();
     kept_ = 0;
     return;

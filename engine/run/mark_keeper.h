@@ -1,4 +1,4 @@
-// Keeps marks until their span closes: in a stream they come before it, often by minutes.
+// Keeps marks until their span closes: in a stream they come before it, often minutes before.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class MarkKeeper {
  public:
   // Copies the mark. Of one span only the newest are kept.
   void keep(const model::Mark& mark);
-  // The marks of a span, with their text in the arena. They are forgotten here.
+  // Hands out the marks of a span, with their text in the arena, and forgets them.
   std::vector<model::Mark> take(const base::Id& span, base::Arena& arena);
 
  private:

@@ -24,7 +24,12 @@ std::vector<model::Batch> Reader::read_journals() {
     for (const model::Span& span : records.spans) in_journal_.insert(span.id);
     for (const model::Mark& mark : records.marks) in_journal_.insert(mark.id);
   }
+  if (const base::Status status = list_again(); !status.ok()) note(status);
   return out;
+}
+
+base::Status Reader::list_again() {
+  return source_.processes().empty() ? base::Status() : source_.refresh();
 }
 
 bool Reader::read_batch(const std::string& batch, Detail detail, model::Batch& out) {

@@ -1,7 +1,6 @@
-// Reads a source batch by batch, stored ones and what processes have not stored yet.
+// Reads a source batch by batch: the stored batches, and what processes have not stored yet.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 #include <unordered_set>
@@ -9,22 +8,15 @@
 
 #include "engine/base/id.h"
 #include "engine/base/status.h"
+#include "engine/model/skipped.h"
 #include "engine/model/trace.h"
 #include "engine/run/source.h"
 
 namespace sonde::run {
 
-// What could not be read, beside what could.
-struct Skipped {
-  static constexpr std::size_t kNamed = 20;
-  std::size_t read = 0;               // files and journals
-  std::size_t skipped = 0;            // likewise
-  std::vector<std::string> problems;  // the first kNamed of them
+using model::Skipped;
 
-  bool nothing_readable() const noexcept { return read == 0 && skipped != 0; }
-};
-
-// No span and no mark comes twice.
+// Hands out no span and no mark twice.
 class Reader {
  public:
   explicit Reader(Source& source) : source_(source) {}
@@ -33,12 +25,15 @@ class Reader {
     kJournalsFirst,
     kJournalsLast,  // children come before their parents, except across threads
   };
-  // Calls `take` with every batch. In those of journals, scopes still open are spans without an
-  // end. A batch may be changed or moved from.
+  // Calls `take` with every batch. In those of journals, open scopes are spans without an end.
+  // `take` may change the batch or move from it.
   void each_batch(Detail detail, Order order, const std::function<void(model::Batch&)>& take);
 
-  // The two parts of it. Journals have to come first, also where they are used last: a record that
-  // is stored meanwhile is then seen twice, and dropped once, instead of not at all.
+  // The two parts of each_batch(). Journals have to be read first, even if they are used last: a
+  // record that is stored meanwhile is then seen twice, and dropped once, instead of not at all.
+  // For the same reason read_journals() refreshes the source at its end: records that were stored
+  // after the source was listed, but before their journal was read, are in a batch that was not
+  // listed.
   std::vector<model::Batch> read_journals();
   bool read_batch(const std::string& batch, Detail detail, model::Batch& out);
 
@@ -46,8 +41,10 @@ class Reader {
   const Skipped& skipped() const noexcept { return skipped_; }
 
  private:
-  // True if it is fine. What is gone since the source was looked at is no problem.
+  // True if the status is ok. What is gone since the source was listed is no problem.
   bool note(const base::Status& status);
+  // Refreshes the source, unless no process could have stored anything since the last time.
+  base::Status list_again();
 
   Source& source_;
   Skipped skipped_;

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "engine/base/file.h"
 #include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/codec/encode.h"
 #include "engine/journal/destination.h"
+#include "engine/journal/inspect.h"
+#include "engine/journal/recover.h"
 #include "engine/model/trace.h"
 #include "engine/spool/directory.h"
 
@@ -44,14 +47,14 @@ std::string folder_of(const std::string& path) { return path.substr(0, path.rfin
 
 }  // namespace
 
-base::Status inspect_journal(const std::string& path, journal::Report& out) {
+base::Status inspect_journal(const std::string& path, model::Process& out) {
   return journal::inspect(path, SpoolDestination(folder_of(folder_of(path))), out);
 }
 
 Recovery recover_directory(const std::string& output_dir, const std::string& own) {
   SpoolDestination spool(output_dir);
   const std::string live = base::join_path(output_dir, journal::kLiveFolder);
-  Recovery result{journal::recover(live, own, spool), {}};
+  Recovery result = journal::recover(live, own, spool);
   result.files = spool.take_files();
   return result;
 }

@@ -3,20 +3,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "engine/base/status.h"
-#include "engine/journal/inspect.h"
-#include "engine/journal/recover.h"
+#include "engine/model/process.h"
 
 namespace sonde::run {
 
-// What the journal at `<output dir>/live/x.journal` says, without what is in the spool beside it.
-base::Status inspect_journal(const std::string& path, journal::Report& out);
+using model::Recovery;
 
-struct Recovery : journal::Recovery {
-  std::vector<std::string> files;  // names of the spool files that were written
-};
+// What the journal at `<output dir>/live/x.journal` says, without what is in the spool beside it.
+base::Status inspect_journal(const std::string& path, model::Process& out);
 
 // Moves every dead journal of the output directory into its spool. `own`: path of the caller's
 // journal, which is left alone.

@@ -1,6 +1,5 @@
 #include "engine/run/selection.h"
 
-#include <algorithm>
 #include <charconv>
 
 namespace sonde::run {
@@ -49,13 +48,19 @@ std::optional<model::Missing> Selection::missing_rank() const {
   return rank;
 }
 
-std::optional<model::Missing> missing_name(const std::string& wanted,
-                                           std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  if (wanted.empty() || names.empty() || std::binary_search(names.begin(), names.end(), wanted))
-    return {};
-  return model::Missing{model::Missing::What::kName, wanted, {names.begin(), names.end()}};
+void NameSearch::look(const std::vector<model::Span>& spans) {
+  for (const model::Span& span : spans) {
+    if (found_) return;
+    found_ = span.name == wanted_;
+    if (!found_ && names_.size() < kMostNames && !names_.contains(span.name))
+      names_.emplace(span.name);
+  }
+  if (found_) names_.clear();
+}
+
+std::optional<model::Missing> NameSearch::missing() const {
+  if (found_ || names_.empty()) return {};
+  return model::Missing{model::Missing::What::kName, wanted_, {names_.begin(), names_.end()}};
 }
 
 }  // namespace sonde::run

@@ -1,11 +1,11 @@
-// Which spans of a source are wanted: those of a rank, a run, a name; and what of that is missing.
+// Selects the spans of a rank, a run or a name, and tells which of these is not there.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,15 +25,14 @@ class Selection {
  public:
   explicit Selection(const Choice& choice) : choice_(choice) {}
 
-  // Notes what is there. Everything has to be noted before settle().
+  // Notes the runs and ranks that are there. Has to see all spans before settle().
   void look(const std::vector<model::Span>& spans);
-  // The runs are known by now. False when the run that is wanted is not there.
+  // Numbers the runs. False when the wanted run is not there.
   bool settle();
-  // Takes out the spans of other ranks and, once settled, of other runs.
+  // Removes the spans of other ranks and, once settled, of other runs.
   void narrow(std::vector<model::Span>& spans) const;
 
-  // What was chosen and fits nothing: the run, if that is not there, and the rank, unless there is
-  // no span of any rank. After settle().
+  // After settle(): the run if it is not there, and the rank if there are only spans of others.
   std::vector<model::Missing> missing() const;
   std::optional<model::Missing> missing_rank() const;
 
@@ -49,8 +48,20 @@ class Selection {
   bool run_is_missing_ = false;
 };
 
-// Nothing is missing where no name is wanted, where it is among the names, or where there are none.
-std::optional<model::Missing> missing_name(const std::string& wanted,
-                                           std::vector<std::string_view> names);
+// Looks for a name, and notes the names that are there until it is found. An empty name is not
+// looked for.
+class NameSearch {
+ public:
+  explicit NameSearch(std::string wanted) : wanted_(std::move(wanted)), found_(wanted_.empty()) {}
+  void look(const std::vector<model::Span>& spans);
+  // Nothing where the name was found, or where there was no span at all.
+  std::optional<model::Missing> missing() const;
+
+ private:
+  static constexpr std::size_t kMostNames = std::size_t{1} << 16;
+  std::string wanted_;
+  bool found_;
+  std::set<std::string, std::less<>> names_;
+};
 
 }  // namespace sonde::run

@@ -18,7 +18,7 @@ constexpr std::string_view kSession = "session";
 SnapshotSearch::SnapshotSearch(Source& source, SnapshotQuery query)
     : source_(source), query_(std::move(query)), selection_(query_.choice) {}
 
-// The text of a span goes with its batch.
+// Copies the text that is needed: the rest is freed with the batch.
 void SnapshotSearch::keep(model::Span span) {
   const bool epoch = span.name == model::kEpochName;
   if (!epoch && !span.is_session()) return;
@@ -41,7 +41,8 @@ bool SnapshotSearch::find_epochs() {
   return true;
 }
 
-// Null for the epoch of another run or rank, which is not told from one that is unknown.
+// Null for the epoch of another run or rank, and for an unknown one where a run or rank is wanted:
+// it could be of any.
 model::Epoch* SnapshotSearch::epoch_of(const base::Id& id) {
   if (model::Epoch* found = epochs_.find(id)) return found;
   return selection_.wants_run() || query_.choice.rank ? nullptr : &epochs_.unknown(id);
@@ -70,7 +71,7 @@ void SnapshotSearch::each(const Take& take) {
 }
 
 Missing SnapshotSearch::missing() const {
-  // A rank is missing from the runs that are there; without the run there is no more to say.
+  // If the run is missing, nothing can be said about its ranks.
   if (std::vector<Missing> chosen = selection_.missing(); !chosen.empty()) return chosen.front();
   if (names_.empty()) return {Missing::What::kCaptures, {}, {}};
   if (query_.epoch && !indexes_.contains(*query_.epoch)) {

@@ -1,4 +1,4 @@
-// The statistics of tensors in a source, with the epochs they are of.
+// The statistics of tensors in a source, each with its epoch.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,14 @@
 namespace sonde::run {
 
 struct SnapshotQuery {
-  Choice choice;       // its name is not looked at
+  Choice choice;       // its name is ignored
   std::string tensor;  // a glob; empty: all
   std::optional<std::int64_t> epoch;
   bool gradients = true;
   bool weights = true;
+
+  // Whether epochs or tensors are named: these are then shown in full.
+  bool names_some() const noexcept { return epoch || !tensor.empty(); }
 };
 
 // Reads the source twice: a record does not say its epoch's number, and the span that does may be
@@ -35,19 +38,19 @@ class SnapshotSearch {
  public:
   SnapshotSearch(Source& source, SnapshotQuery query);
 
-  // The record is the object as it is stored. Both are gone when `take` returns; the epoch lives as
-  // long as the search.
+  // `record` is the JSON object as it is stored. The statistics and the record are valid until
+  // `take` returns, the epoch as long as the search.
   using Take =
       std::function<void(model::Epoch&, const model::TensorStats&, std::string_view record)>;
   // Calls `take` with every record that is wanted, in the order in which they were stored.
   void each(const Take& take);
 
-  // The rest is to be asked after each().
+  // The functions below may be called after each().
   const Skipped& skipped() const noexcept { return skipped_; }
-  // The one reason why no record was wanted; to be asked if there was none.
+  // If there was no record: why.
   model::Missing missing() const;
-  // Sessions and epochs of the chosen runs and ranks, and the runs of all. Of their text only the
-  // attributes are kept.
+  // Sessions and epochs of the chosen runs and ranks, with their attributes as their only text, and
+  // all runs.
   const std::vector<model::Span>& sessions() const noexcept { return sessions_; }
   const std::vector<model::Span>& epochs() const noexcept { return epoch_spans_; }
   const model::Runs& runs() const noexcept { return selection_.runs(); }

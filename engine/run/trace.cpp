@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -24,7 +23,8 @@ Ids ids_of(const std::vector<Record>& records) {
   return ids;
 }
 
-// Whether a batch sealed then may hold spans that belong to the last `count`, or marks of those.
+// Whether a batch that was sealed at this time may hold some of the last `count` spans, or marks of
+// them.
 bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
   if (trace.spans.size() < count) return true;
   const Ids found = ids_of(trace.marks);
@@ -60,14 +60,7 @@ void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& t
                    [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });
 }
 
-std::vector<std::string_view> names_of(const std::vector<model::Span>& spans) {
-  std::vector<std::string_view> names;
-  names.reserve(spans.size());
-  for (const model::Span& span : spans) names.push_back(span.name);
-  return names;
-}
-
-// Leaves the spans of the chosen run, rank and name.
+// Keeps the spans of the chosen run, rank and name.
 void select(Selection& selection, const std::string& name, Trace& trace) {
   if (selection.settle()) {
     selection.narrow(trace.spans);
@@ -77,10 +70,9 @@ void select(Selection& selection, const std::string& name, Trace& trace) {
   trace.missing = selection.missing();
   if (name.empty()) return;
   std::vector<model::Span> selected = model::select_name(trace.spans, name);
-  if (selected.empty()) {
-    if (auto missing = missing_name(name, names_of(trace.spans)))
-      trace.missing.push_back(*std::move(missing));
-  }
+  NameSearch names(name);
+  if (selected.empty()) names.look(trace.spans);
+  if (auto missing = names.missing()) trace.missing.push_back(*std::move(missing));
   trace.spans = std::move(selected);
 }
 
@@ -103,7 +95,7 @@ Trace read_trace(Source& source, const TraceQuery& query) {
     selection.look(batch.spans);
     selection.narrow(batch.spans);
   };
-  // Read from the end, only some of the runs are seen, and not all that is below a name.
+  // Reading from the end sees only some of the runs, and not all spans below a name.
   trace.all_runs = !query.last || !query.choice.name.empty() || selection.wants_run();
   if (trace.all_runs) {
     reader.each_batch(Detail::kAll, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
@@ -126,7 +118,8 @@ Stream stream_spans(Source& source, const Choice& choice,
   constexpr auto kOrder = Reader::Order::kJournalsLast;
   Selection selection(choice);
   Stream result;
-  // Which run a span is of is only known once all were seen: choosing one costs a look beforehand.
+  // The run of a span is known only once all spans were seen: choosing a run takes a pass of its
+  // own.
   if (selection.wants_run()) {
     Reader ahead(source);
     ahead.each_batch(Detail::kTimings, kOrder,
@@ -139,14 +132,17 @@ Stream stream_spans(Source& source, const Choice& choice,
     }
   }
   Reader reader(source);
+  NameSearch names(choice.name);
   reader.each_batch(Detail::kTimings, kOrder, [&](model::Batch& batch) {
     if (!selection.wants_run()) selection.look(batch.spans);
     selection.narrow(batch.spans);
+    names.look(batch.spans);
     take(batch.spans);
   });
   if (!selection.wants_run()) selection.settle();
   result.skipped = reader.skipped();
   result.missing = selection.missing();
+  if (auto missing = names.missing()) result.missing.push_back(*std::move(missing));
   result.runs = selection.take_runs();
   return result;
 }

@@ -1,4 +1,4 @@
-// The spans of a run, in memory or as a stream, narrowed down to what was asked for.
+// Reads the chosen spans of a run, into memory or as a stream.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct Trace {
   std::vector<model::Missing> missing;
   Skipped skipped;
 
-  void add(model::Batch& batch);  // takes it over
+  void add(model::Batch& batch);  // moves from it
 };
 
 struct TraceQuery {
@@ -37,20 +37,20 @@ struct TraceQuery {
   std::optional<std::size_t> last;  // only that many, those that ended last, newest first
 };
 
-// Where only the last spans are wanted, it reads from the newest batch backwards and no further
-// than it has to. Marks may be of spans that were left out.
+// If only the last spans are wanted, reads from the newest batch backwards and no further than
+// needed. Some of the marks may be on spans that were left out.
 Trace read_trace(Source& source, const TraceQuery& query);
 
 // What is known once a stream of spans has ended.
 struct Stream {
   model::Runs runs;
-  std::vector<model::Missing> missing;  // except for a name
+  std::vector<model::Missing> missing;
   Skipped skipped;
 };
 
-// Calls `take` with the timings of all spans of the chosen run and rank, batch by batch, those that
-// are still open at the end. The name of the choice is left to the caller: the spans below one of
-// that name come before it.
+// Calls `take` with the timings of all spans of the chosen run and rank, batch by batch; those that
+// are still open come last. The caller has to select by the name of the choice: the spans below one
+// of that name come before it.
 Stream stream_spans(Source& source, const Choice& choice,
                     const std::function<void(const std::vector<model::Span>&)>& take);
 

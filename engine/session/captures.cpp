@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/codec/encode_snapshot.h"
 
 namespace sonde::session {
 
@@ -112,7 +113,7 @@ bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
       snapshot.id = base::make_id(key_, next_id_++);
       snapshot.span_id = capture.span_id;
       json_.clear();
-      snapshot::encode(json_, capture, held.next, snapshot.id);
+      codec::encode_snapshot(json_, snapshot::record_of(capture, held.next, snapshot.id));
       snapshot.json = batch.arena.copy(json_.view());
     }
     more = more || held.next < capture.size();

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "engine/record/names.h"
-#include "engine/session/memory_rows.h"
 
 namespace sonde::session {
 
@@ -13,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxWaiting = 1u << 16;
 
-// Text a row owns: name (unless it is interned) and attributes, in one allocation.
+// Both texts in one allocation, which the row owns.
 char* keep(std::string_view a, std::string_view b) {
   if (a.empty() && b.empty()) return nullptr;
   auto* text = static_cast<char*>(std::malloc(a.size() + b.size()));
@@ -24,9 +23,6 @@ char* keep(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
-
-Memory::Memory() = default;
-Memory::~Memory() = default;
 
 void Memory::set_capacity(std::uint32_t spans) {
   const std::uint32_t wanted = std::max<std::uint32_t>(1, spans);
@@ -43,7 +39,7 @@ void Memory::clear() {
   mark_chunks_.clear();
   waiting_.clear();
   first_ = count_ = 0;
-  free_mark_ = kNil;
+  free_mark_ = kNoRow;
   fresh_mark_ = 0;
 }
 
@@ -56,24 +52,18 @@ void Memory::add_span(const model::Span& span) {
   if (count_ == capacity_) evict_oldest();
   if (chunks_.empty()) chunks_.resize(capacity_ / kRowsPerChunk + 1);
   auto& chunk = chunks_[(first_ + count_) / kRowsPerChunk % chunks_.size()];
-  if (!chunk) chunk = std::make_unique<Row[]>(kRowsPerChunk);
-  Row& row = this->row(first_ + count_);
+  if (!chunk) chunk = std::make_unique<SpanRow[]>(kRowsPerChunk);
+  SpanRow& row = this->row(first_ + count_);
   ++count_;
-  row.id = span.id;
-  row.parent_id = span.parent_id;
-  row.start_ns = span.start_ns;
-  row.end_ns = span.end_ns;
-  row.index = span.index;
-  row.gpu_ns = span.gpu_ns;
-  row.memory_peak_bytes = span.memory_peak_bytes;
-  row.thread_id = span.thread_id;
+  row.span.pack(span);
   pid_ = span.pid;
   rank_ = span.rank;
-  row.name = record::interned_id(span.name);
-  row.name_length = row.name != 0 ? 0 : static_cast<std::uint32_t>(span.name.size());
-  row.attrs_length = static_cast<std::uint32_t>(span.attrs.size());
+  const std::uint32_t interned = record::interned_id(span.name);
+  row.name_is_interned = interned != 0;
+  row.name = interned != 0 ? interned : static_cast<std::uint32_t>(span.name.size());
+  row.attrs_length = static_cast<std::uint32_t>(span.attrs.size()) & 0x7FFFFFFFu;
   std::free(row.text);
-  row.text = keep(row.name != 0 ? std::string_view() : span.name, span.attrs);
+  row.text = keep(interned != 0 ? std::string_view() : span.name, span.attrs);
   row.marks = {};
   if (waiting_.empty()) return;
   if (const auto found = waiting_.find(span.id); found != waiting_.end()) {
@@ -83,7 +73,7 @@ void Memory::add_span(const model::Span& span) {
 }
 
 std::uint32_t Memory::take_mark() {
-  if (free_mark_ != kNil) {
+  if (free_mark_ != kNoRow) {
     const std::uint32_t number = free_mark_;
     free_mark_ = mark_row(number).next;
     return number;
@@ -93,7 +83,7 @@ std::uint32_t Memory::take_mark() {
   return fresh_mark_++;
 }
 
-void Memory::append(Chain& chain, std::uint32_t limit, const model::Mark& mark) {
+void Memory::append(MarkChain& chain, std::uint32_t limit, const model::Mark& mark) {
   std::uint32_t number;
   if (chain.count == limit) {
     number = chain.first;  // the oldest makes room
@@ -117,7 +107,7 @@ void Memory::append(Chain& chain, std::uint32_t limit, const model::Mark& mark) 
   row.text_length = static_cast<std::uint16_t>(mark.text.size());
   std::free(row.text);
   row.text = keep(row.name != 0 ? std::string_view() : mark.name, mark.text);
-  row.next = kNil;
+  row.next = kNoRow;
   if (chain.count == 0) {
     chain.first = number;
   } else {
@@ -129,14 +119,14 @@ void Memory::append(Chain& chain, std::uint32_t limit, const model::Mark& mark) 
 
 void Memory::add_mark(const model::Mark& mark) {
   if (waiting_.size() >= kMaxWaiting && waiting_.find(mark.span_id) == waiting_.end()) {
-    // Spans whose records were lost; their marks have nowhere to be shown.
+    // The records of these spans were lost, so their marks cannot be shown.
     for (auto& [id, marks] : waiting_) {
       release(marks.points.first, marks.points.count);
       release(marks.summaries.first, marks.summaries.count);
     }
     waiting_.clear();
   }
-  Marks& marks = waiting_[mark.span_id];
+  OpenMarks& marks = waiting_[mark.span_id];
   if (mark.summary) {
     append(marks.summaries, kMaxSummaryMarks, mark);
   } else {
@@ -153,10 +143,10 @@ void Memory::release(std::uint32_t first, std::uint32_t count) {
 }
 
 void Memory::evict_oldest() {
-  Row& oldest = row(first_);
+  SpanRow& oldest = row(first_);
   release(oldest.marks.first_point, oldest.marks.points);
   release(oldest.marks.first_summary, oldest.marks.summaries);
-  if (const auto late = waiting_.find(oldest.id); late != waiting_.end()) {
+  if (const auto late = waiting_.find(oldest.span.id()); late != waiting_.end()) {
     release(late->second.points.first, late->second.points.count);
     release(late->second.summaries.first, late->second.summaries.count);
     waiting_.erase(late);

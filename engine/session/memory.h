@@ -2,31 +2,30 @@
 // and 50 a mark, allocated as it fills.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/id.h"
 #include "engine/model/trace.h"
+#include "engine/session/memory_rows.h"
 
 namespace sonde::session {
 
-// What a reader wants of the marks: how many each span has, that and their text, all of them.
+// What a reader wants of the marks: only how many each span has, also their text, or all of them.
 enum class MarksAs { kCount, kText, kMarks };
 
 // Not thread-safe: the drain lock guards it (Shared::lock).
 class Memory {
  public:
   static constexpr std::uint32_t kMaxPointMarks = 1024;     // kept per span, the newest
-  static constexpr std::uint32_t kMaxSummaryMarks = 65536;  // likewise
-
-  Memory();
-  ~Memory();
+  static constexpr std::uint32_t kMaxSummaryMarks = 65536;  // the same
 
   void set_capacity(std::uint32_t spans);
   std::uint32_t capacity() const noexcept { return capacity_; }
-  // Appends all there is, also marks whose span has not come; what add() takes.
+  // Appends everything, also marks whose span has not come yet. add() takes the result.
   void copy_all(model::Batch& out) const;
   void add(const model::Batch& batch);
   void clear();
@@ -39,41 +38,25 @@ class Memory {
   void copy_to(model::Batch& out, MarksAs how = MarksAs::kMarks) const;
   // Gives a span that is still open its marks.
   void add_open_marks(model::Span& span, model::Batch& out, MarksAs how) const;
-  // Appends the marks that wait for this span, which is still open, or had been closed when they
-  // came.
+  // Appends the marks that wait for this span: it is still open, or they came after it had closed.
   void copy_open_marks(const base::Id& span, model::Batch& out) const;
   std::uint32_t count_open_marks(const base::Id& span) const;
   // Ids of the marks of one span, open or closed; looks through everything.
   void mark_ids(const base::Id& span, std::vector<base::Id>& out) const;
 
  private:
-  static constexpr std::uint32_t kNil = 0xFFFFFFFFu;
-  struct Row;
-  struct MarkRow;
-  struct Chain {  // marks of one kind in order of arrival
-    std::uint32_t first = kNil, last = kNil, count = 0;
-  };
-  struct Marks {
-    Chain points, summaries;
-    std::uint32_t count() const { return points.count + summaries.count; }
-  };
-  // The same once the span is closed and nothing is appended any more.
-  struct ClosedMarks {
-    std::uint32_t first_point = kNil, points = 0, first_summary = kNil, summaries = 0;
-    ClosedMarks() = default;
-    explicit ClosedMarks(const Marks& marks)
-        : first_point(marks.points.first),
-          points(marks.points.count),
-          first_summary(marks.summaries.first),
-          summaries(marks.summaries.count) {}
-    std::uint32_t count() const { return points + summaries; }
-  };
+  static constexpr std::size_t kRowsPerChunk = 1024;
 
-  Row& row(std::size_t position) const;
-  MarkRow& mark_row(std::uint32_t number) const;
+  SpanRow& row(std::size_t position) const {
+    const std::size_t at = position % (chunks_.size() * kRowsPerChunk);
+    return chunks_[at / kRowsPerChunk][at % kRowsPerChunk];
+  }
+  MarkRow& mark_row(std::uint32_t number) const {
+    return mark_chunks_[number / kRowsPerChunk][number % kRowsPerChunk];
+  }
   void add_span(const model::Span& span);
   void add_mark(const model::Mark& mark);
-  void append(Chain& chain, std::uint32_t limit, const model::Mark& mark);
+  void append(MarkChain& chain, std::uint32_t limit, const model::Mark& mark);
   void release(std::uint32_t first, std::uint32_t count);
   void evict_oldest();
   void copy_marks(const base::Id& span, const ClosedMarks& marks, model::Batch& out) const;
@@ -83,13 +66,14 @@ class Memory {
   std::uint32_t capacity_ = 100'000;
   std::size_t first_ = 0;  // position of the oldest row; positions only grow, chunks are reused
   std::size_t count_ = 0;
-  std::vector<std::unique_ptr<Row[]>>
-      chunks_;  // one more than the capacity needs; filled in as used
+  // One more than the capacity needs; a chunk is allocated when its first row is used.
+  std::vector<std::unique_ptr<SpanRow[]>> chunks_;
   std::vector<std::unique_ptr<MarkRow[]>> mark_chunks_;
   std::int32_t pid_ = 0, rank_ = 0;  // the same for all: this process, this session
-  std::uint32_t free_mark_ = kNil;
+  std::uint32_t free_mark_ = kNoRow;
   std::uint32_t fresh_mark_ = 0;
-  std::unordered_map<base::Id, Marks, base::IdHash> waiting_;  // marks whose span was not closed
+  std::unordered_map<base::Id, OpenMarks, base::IdHash>
+      waiting_;  // marks whose span was not closed
 };
 
 }  // namespace sonde::session

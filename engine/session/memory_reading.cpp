@@ -7,7 +7,6 @@
 #include "engine/model/json_values.h"
 #include "engine/record/names.h"
 #include "engine/session/memory.h"
-#include "engine/session/memory_rows.h"
 
 namespace sonde::session {
 
@@ -62,8 +61,8 @@ std::uint32_t Memory::count_open_marks(const base::Id& span) const {
 void Memory::mark_ids(const base::Id& span, std::vector<base::Id>& out) const {
   model::Batch marks;
   for (std::size_t i = count_; i-- > 0;) {
-    const Row& row = this->row(first_ + i);
-    if (row.id != span) continue;
+    const SpanRow& row = this->row(first_ + i);
+    if (row.span.id() != span) continue;
     copy_marks(span, row.marks, marks);
     break;
   }
@@ -91,24 +90,17 @@ void Memory::add_open_marks(model::Span& span, model::Batch& out, MarksAs how) c
 }
 
 void Memory::copy_to(model::Batch& out, MarksAs how) const {
-  constexpr std::size_t kOpenScopes = 256;  // are appended to it as a rule
+  constexpr std::size_t kOpenScopes = 256;  // room for the open scopes that the caller appends
   out.spans.reserve(out.spans.size() + count_ + kOpenScopes);
   if (how == MarksAs::kMarks) out.marks.reserve(out.marks.size() + fresh_mark_);
   if (how == MarksAs::kText) out.mark_lists.reserve(count_);
   for (std::size_t i = 0; i < count_; ++i) {
-    const Row& row = this->row(first_ + i);
+    const SpanRow& row = this->row(first_ + i);
     model::Span& span = out.spans.emplace_back();
-    span.id = row.id;
-    span.parent_id = row.parent_id;
-    span.name =
-        row.name != 0 ? record::name_text(row.name) : out.arena.copy({row.text, row.name_length});
-    span.attrs = out.arena.copy({row.text + row.name_length, row.attrs_length});
-    span.index = row.index;
-    span.start_ns = row.start_ns;
-    span.end_ns = row.end_ns;
-    span.gpu_ns = row.gpu_ns;
-    span.memory_peak_bytes = row.memory_peak_bytes;
-    span.thread_id = row.thread_id;
+    row.span.unpack(span);
+    span.name = row.name_is_interned ? record::name_text(row.name)
+                                     : out.arena.copy({row.text, row.name_length()});
+    span.attrs = out.arena.copy({row.text + row.name_length(), row.attrs_length});
     span.pid = pid_;
     span.rank = rank_;
     add_marks(span, row.marks, out, how);

@@ -1,8 +1,9 @@
 // What was captured of one model at one moment, on its way to the spool: a record per tensor, all
-// with the same span and time. What takes longer than the call that captures (a pass on a GPU, a
-// file) comes along as a Pending, which the drain thread asks from time to time.
+// with the same span and time. Work that outlasts the call that captures (a pass on a GPU, a file)
+// comes along as a Pending, which the drain thread polls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "engine/base/id.h"
-#include "engine/base/json_writer.h"
+#include "engine/model/snapshot_record.h"
 #include "engine/snapshot/statistics.h"
 
 namespace sonde::snapshot {
@@ -22,7 +23,7 @@ constexpr std::string_view kind_name(Kind kind) noexcept {
   return kind == Kind::kWeights ? "weights" : "gradients";
 }
 
-// What is the same of a tensor in every capture.
+// What every capture of a tensor has in common.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -33,13 +34,13 @@ using Catalogue = std::vector<Entry>;
 
 struct Capture;
 
-// Work that is still under way. The drain thread alone calls it.
+// Work that is still under way. Only the drain thread calls it.
 class Pending {
  public:
   virtual ~Pending() = default;
   virtual bool ready() noexcept = 0;
-  // Puts the result into the capture. Called once, when ready or, with `give_up`, when nobody wants
-  // to wait any longer: then the capture gets what there is.
+  // Puts the result into the capture. Called once: when it is ready or, with `give_up`, when there
+  // is no more time to wait; the capture then gets what there is.
   virtual void complete(Capture& capture, bool give_up) noexcept = 0;
 };
 
@@ -63,7 +64,7 @@ struct Capture {
 // The first tensor with a value that is not finite; size() where there is none.
 std::size_t first_non_finite(const Capture& capture) noexcept;
 
-// Appends the snapshot object of the spool (docs/formats/spool.md).
-void encode(base::JsonWriter& out, const Capture& capture, std::size_t record, const base::Id& id);
+// What the spool gets of one tensor. Points into the capture.
+model::SnapshotRecord record_of(const Capture& capture, std::size_t tensor, const base::Id& id);
 
 }  // namespace sonde::snapshot

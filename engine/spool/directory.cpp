@@ -72,8 +72,7 @@ void Directory::evict(const std::string& keep) {
   while (bytes() > max_bytes_ && !files_.empty() && files_.begin()->first != keep) {
     const auto oldest = files_.begin();
     const std::string path = base::join_path(path_, oldest->first);
-    // Gone already: another process evicted it, or its owner moved it away. That is no loss of
-    // ours.
+    // A file that is gone was evicted by another process, or moved away: it is not counted here.
     if (::unlink(path.c_str()) == 0) {
       evicted_.fetch_add(1, std::memory_order_relaxed);
       base::log_once(base::LogLevel::kWarning, "flush", "spool-cap",
@@ -117,8 +116,7 @@ bool Directory::scan_some() {
 }
 
 void Directory::finish_scan() {
-  // What was written while listing may be missing from the list; what was removed must not come
-  // back.
+  // Files written during the listing may be missing from it; files removed must not come back.
   for (const auto& [name, size] : files_) {
     if (scan_->found.empty() || name > scan_->found.rbegin()->first)
       scan_->found.emplace(name, size);

@@ -18,7 +18,7 @@ inline constexpr std::string_view kSpoolFolder = "spool";  // in an output direc
 // `<20-digit ns>-<32 hex>.json`: the order of names is the order of time.
 std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id);
 
-// Used by one thread (the drain thread); the counters may be read by any.
+// Used by one thread (the drain thread); any thread may read the counters.
 class Directory {
  public:
   Directory(std::string output_dir, std::uint64_t max_bytes);
@@ -31,8 +31,8 @@ class Directory {
   base::Status write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json);
   bool contains(std::int64_t created_ns, const base::Id& batch_id) const;
 
-  // Learns what lies there already, a few hundred files per call so that a flush never waits for a
-  // long listing. True when there is nothing left to do for now.
+  // Lists the files that are there already, a few hundred per call so that a flush never waits for
+  // a long listing. True when the listing is complete for now.
   bool scan_some();
 
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }

@@ -36,7 +36,7 @@ struct Scope {
 inline Scope* as_scope(PyObject* object) { return reinterpret_cast<Scope*>(object); }
 
 extern PyTypeObject g_scope_type;
-extern PyGetSetDef g_scope_fields[];
+extern PyGetSetDef* const g_scope_fields;
 PyObject* scope_repr(PyObject* self);
 
 // Returns the scope itself; None: it cannot be recorded.

@@ -1,7 +1,10 @@
-// The fields of a span object. It may be kept, and asked long after its span has ended, on another
-// thread or in another process.
+// The properties of a span object. A program may keep the object and ask it long after the span has
+// ended, on another thread or in another process.
+#include <array>
+#include <cstddef>
 #include <vector>
 
+#include "engine/model/span_fields.h"
 #include "engine/record/ends.h"
 #include "engine/record/generation.h"
 #include "engine/session/engine.h"
@@ -12,8 +15,8 @@ namespace sonde::native {
 
 namespace {
 
-// Its ids and times are those of the session that it was opened in, also after the end of that
-// session, and in a child that was forked meanwhile.
+// The session that the span was opened in, whose key and clock its id and times need. That session
+// may have ended, or the process may be a child that was forked meanwhile.
 record::Provenance provenance_of(const Scope* self) {
   return record::provenance(self->handle ? self->handle.generation : record::generation());
 }
@@ -30,7 +33,7 @@ PyObject* wall_time(const Scope* self, std::uint64_t monotonic) {
   return PyLong_FromLongLong(base::to_wall_ns(provenance_of(self).anchor, monotonic));
 }
 
-// An object may be asked long after somebody else closed its span.
+// The span may have been closed by other code than the object's own block.
 bool is_closed(const Scope* self) {
   return self->entered ? record::noted_end(self->handle.sequence) != 0 : self->end_ns != 0;
 }
@@ -83,8 +86,10 @@ PyObject* get_marks(PyObject* self, void*) {
   const base::Id span = base::make_id(provenance_of(scope).key, scope->handle.sequence);
   session::Engine& engine = session::Engine::instance();
   settle_hooks();
-  Py_BEGIN_ALLOW_THREADS engine.flush();
-  Py_END_ALLOW_THREADS std::vector<base::Id> ids;
+  Py_BEGIN_ALLOW_THREADS;
+  engine.flush();
+  Py_END_ALLOW_THREADS;
+  std::vector<base::Id> ids;
   engine.read_mark_ids(span, ids);
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(ids.size()));
   for (std::size_t i = 0; list != nullptr && i < ids.size(); ++i) {
@@ -106,7 +111,10 @@ PyObject* scope_repr(PyObject* self) {
                                                : "");
 }
 
-PyGetSetDef g_scope_fields[] = {
+namespace {
+
+// What a span object knows by itself. A field of the spool that is not here is None.
+constexpr PyGetSetDef kKnown[] = {
     {"id", get_id, nullptr, "32 hex digits; None before it was entered.", nullptr},
     {"name", get_name, nullptr, nullptr, nullptr},
     {"index", get_index, nullptr, nullptr, nullptr},
@@ -114,15 +122,35 @@ PyGetSetDef g_scope_fields[] = {
     {"parent_id", get_parent, nullptr, nullptr, nullptr},
     {"start_ns", get_start, nullptr, "Wall clock, nanoseconds.", nullptr},
     {"end_ns", get_end, nullptr, "Wall clock, nanoseconds; None while open.", nullptr},
-    {"cpu_ns", get_none, nullptr, nullptr, nullptr},
-    {"gpu_ns", get_none, nullptr, nullptr, nullptr},
-    {"memory_peak_bytes", get_none, nullptr, nullptr, nullptr},
     {"thread_id", get_thread, nullptr, nullptr, nullptr},
     {"pid", get_pid, nullptr, nullptr, nullptr},
     {"rank", get_rank, nullptr, nullptr, nullptr},
-    {"marks", get_marks, nullptr, "Ids of the marks recorded on it so far (reading them flushes).",
-     nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
+constexpr PyGetSetDef kMarks = {"marks", get_marks, nullptr,
+                                "Ids of the marks recorded on it so far (reading them flushes).",
+                                nullptr};
+
+template <typename One>
+constexpr PyGetSetDef property_of() {
+  if (One::kKind == model::Kind::kMarkIds) return kMarks;
+  for (const PyGetSetDef& known : kKnown) {
+    if (One::kName == known.name) return known;
+  }
+  return {One::kName.data(), get_none, nullptr, "None: only a span that is read back has it.",
+          nullptr};
+}
+
+// One property for each field of the spool, and the entry that ends the list.
+constinit auto g_properties = [] {
+  std::array<PyGetSetDef, model::field_count<model::kSpool>() + 1> properties = {};
+  std::size_t at = 0;
+  model::for_each_field<model::kSpool>(
+      [&]<typename One>(One) { properties[at++] = property_of<One>(); });
+  return properties;
+}();
+
+}  // namespace
+
+constinit PyGetSetDef* const g_scope_fields = g_properties.data();
 
 }  // namespace sonde::native

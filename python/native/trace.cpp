@@ -10,10 +10,12 @@
 #include <string>
 
 #include "engine/analysis/summary.h"
+#include "engine/analysis/summary_fields.h"
 #include "engine/export/arrow.h"
 #include "engine/export/span_columns.h"
 #include "engine/export/summary_columns.h"
 #include "engine/model/select.h"
+#include "engine/model/span_fields.h"
 #include "engine/report/summary.h"
 #include "engine/report/tree.h"
 #include "engine/session/engine.h"
@@ -31,10 +33,10 @@ using session::MarksAs;
 using Name = std::optional<std::string>;
 using Last = std::optional<std::int64_t>;
 
-// A reading of 100,000 spans takes and frees some 40 MB. As glibc is set up it would give them back
-// to the system each time, and faulting them in again takes as long as everything else. It keeps
-// twice as much as the largest block that was ever mapped and freed (mallopt(3), M_MMAP_THRESHOLD),
-// so here is one, never touched, below the 32 MiB up to which that counts.
+// A reading of 100,000 spans allocates and frees some 40 MB. By default glibc gives them back to
+// the system each time, and faulting them in again takes as long as everything else. glibc keeps up
+// to twice the size of the largest mapped block that was freed, if that was below 32 MiB
+// (mallopt(3), M_MMAP_THRESHOLD), so this frees such a block, which is never touched.
 void let_malloc_keep_a_reading() {
   static const bool done = [] {
     void* volatile block = std::malloc(std::size_t{31} << 20);
@@ -44,8 +46,8 @@ void let_malloc_keep_a_reading() {
   static_cast<void>(done);
 }
 
-// Everything recorded so far, selected. Flushes first, without the GIL. `left_out`: how many older
-// spans are held no more.
+// The selected part of everything recorded so far. Flushes first, without the GIL. `left_out`: how
+// many older spans are no longer in memory.
 std::shared_ptr<model::Batch> read(const Name& name, const Last& last,
                                    MarksAs marks = MarksAs::kMarks,
                                    std::uint64_t* left_out = nullptr) {
@@ -61,7 +63,7 @@ std::shared_ptr<model::Batch> read(const Name& name, const Last& last,
   if (left_out != nullptr) *left_out = evicted;
   if (name) batch->spans = model::select_name(batch->spans, *name);
   if (last) {
-    // "The most recently closed": what is open has no place in that order.
+    // The last spans are those that closed most recently, so open ones are not among them.
     std::erase_if(batch->spans, [](const model::Span& span) { return span.open(); });
     batch->spans = model::select_last(batch->spans,
                                       static_cast<std::size_t>(std::max<std::int64_t>(0, *last)));
@@ -90,7 +92,7 @@ struct ArrowTable {
   }
 };
 
-// What was recorded, added up by name: the numbers of `sonde trace --summary`, in every form.
+// The spans added up by name, with the numbers of `sonde trace --summary`, in every form.
 struct SummaryTable {
   std::shared_ptr<const analysis::Summary> summary;
 
@@ -104,7 +106,7 @@ struct SummaryTable {
 
 SummaryTable summarize(const Name& name, const Last& last) {
   std::uint64_t left_out = 0;
-  // The summary looks for the name by itself; the last N are those of the name.
+  // The summary selects the name itself, unless the last N spans of that name are wanted.
   const auto batch = read(last ? name : Name(), last, MarksAs::kCount, &left_out);
   analysis::Summarizer summarizer;
   summarizer.add(batch->spans);
@@ -113,7 +115,7 @@ SummaryTable summarize(const Name& name, const Last& last) {
   return {std::make_shared<const analysis::Summary>(std::move(summary))};
 }
 
-// For a terminal or a page: what no encoding can print (a lone surrogate) is replaced.
+// Text for a terminal or a page: lone surrogates, which cannot be encoded, are replaced.
 nb::object printable(const std::string& utf8) {
   return nb::steal(
       PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace"));
@@ -124,9 +126,26 @@ nb::object json_text(std::string json) {
   return nb::steal(new_text(json));
 }
 
+// The names of the columns, so that Python repeats none of them.
+void add_columns(nb::module_& trace) {
+  nb::list frame, summary, optional;
+  model::for_each_field<model::kFrame>(
+      [&]<typename One>(One) { frame.append(nb::str(One::kName.data(), One::kName.size())); });
+  for (const exporting::Field& field : exporting::make_summary_table({}).fields)
+    summary.append(field.name);
+  for (const analysis::SummaryField& field : analysis::kSummaryFields) {
+    if (field.optional) optional.append(field.name);
+  }
+  optional.append(analysis::kShareField);
+  trace.attr("COLUMNS") = nb::tuple(frame);
+  trace.attr("SUMMARY_COLUMNS") = nb::tuple(summary);
+  trace.attr("OPTIONAL_SUMMARY_COLUMNS") = nb::tuple(optional);
+}
+
 }  // namespace
 
 void add_trace(nb::module_& trace) {
+  add_columns(trace);
   const auto name = nb::arg("name").none();
   const auto last = nb::arg("last").none();
   trace.def(

@@ -109,7 +109,7 @@ class FrameBuilder {
     }
   }
 
-  // Neighbours mostly have the same parent: one str for all of them.
+  // Neighbours mostly have the same parent and share one str for it.
   PyObject* parent(std::size_t i) {
     if (!parent_ || spans_[i].parent_id != spans_[i - 1].parent_id)
       parent_ = Ref(new_id(spans_[i].parent_id));

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("tree", "dict", "json", "df", "arrow")
-COLUMNS = [
-    "id",
-    "parent_id",
-    "name",
-    "index",
-    "wall_us",
-    "cpu_ns",
-    "gpu_ns",
-    "memory_peak_bytes",
-    "mark_count",
-    "depth",
-    "start_ns",
-    "attrs",
-    "marks",
-]
 
 
 class TraceText:
@@ -111,27 +96,10 @@ def trace_summary(format: str, name: str | None, last: int | None) -> Any:
     tree = loads(summary.json())
     if pandas is None:
         return tree
-    frame = pandas.DataFrame(list(summary_rows(tree)), columns=SUMMARY_COLUMNS)
-    # None becomes NaN, also where there is nothing else, as in the spans' own columns.
-    return frame.astype(dict.fromkeys([*NULLABLE_TIMES, "share_of_parent"], "float64"))
-
-
-NULLABLE_TIMES = ["mean_ns", "p50_ns", "p95_ns", "min_ns", "max_ns", "gpu_ns"]
-SUMMARY_COLUMNS = [
-    "rank",
-    "path",
-    "name",
-    "depth",
-    "count",
-    "open",
-    "open_ns",
-    "skipped",
-    "total_ns",
-    "self_ns",
-    *NULLABLE_TIMES,
-    "timing",
-    "share_of_parent",
-]
+    columns = list(_core.trace.SUMMARY_COLUMNS)
+    frame = pandas.DataFrame(list(summary_rows(tree)), columns=columns)
+    # None becomes NaN, also in a column that holds nothing else, as in the columns of spans.
+    return frame.astype(dict.fromkeys(_core.trace.OPTIONAL_SUMMARY_COLUMNS, "float64"))
 
 
 def summary_rows(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -168,7 +136,7 @@ def data_frame(name: str | None, last: int | None) -> Any:
         except ImportError:
             pass
         else:
-            # Nobody but the reader holds the spans: they go as soon as the columns are made.
+            # Only the reader holds the spans, so they are freed as soon as the columns are made.
             return frame_from_arrow(
                 arrow, arrow.RecordBatchReader.from_stream(_core.trace.as_arrow(name, last))
             )
@@ -177,10 +145,15 @@ def data_frame(name: str | None, last: int | None) -> Any:
 
 def frame_from_arrow(arrow: Any, spans: Any) -> Any:
     """The same without a Python object per cell: since pandas 3 its text columns are Arrow's."""
-    table = spans.read_all().select(COLUMNS)
-    for name, kind in (("name", arrow.string()), ("depth", arrow.int64())):
-        place = COLUMNS.index(name)
-        table = table.set_column(place, name, table.column(place).cast(kind))
+    table = spans.read_all().select(list(_core.trace.COLUMNS))
+    for place, field in enumerate(table.schema):
+        kind = field.type
+        if arrow.types.is_dictionary(kind):
+            kind = arrow.string()
+        elif arrow.types.is_int32(kind):
+            kind = arrow.int64()
+        if kind != field.type:
+            table = table.set_column(place, field.name, table.column(place).cast(kind))
     return table.to_pandas()
 
 

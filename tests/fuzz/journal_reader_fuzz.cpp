@@ -144,10 +144,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     apply_patches(bytes, data, size);
   }
   write_file(place.journal, bytes);
-  journal::Report report;
+  model::Process report;
   if (run::inspect_journal(place.journal, report).ok()) {
     touch(report.records);
-    for (const journal::OpenScopeView& open : report.open) touch({.spans = {open.span}});
+    for (const model::OpenScope& open : report.state.open) touch({.spans = {open.span}});
   }
   const run::Recovery recovery = run::recover_directory(place.directory);
   if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();

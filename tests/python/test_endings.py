@@ -56,7 +56,13 @@ ENDS = {
         "ended by SIGHUP",
         None,
     ),
-    "shutdown()": ("ci.shutdown()\nsys.exit(3)", 3, {"ended_by": "shutdown"}, None, "shutdown()"),
+    "shutdown()": (
+        "ci.shutdown()\nsys.exit(3)",
+        3,
+        {"ended_by": "shutdown"},
+        None,
+        "ended by the program",
+    ),
 }
 
 

@@ -1,5 +1,12 @@
 """Reading the session back. Each reading flushes first."""
 
+COLUMNS: tuple[str, ...]
+"""The columns of the DataFrame, in order. The Arrow table has these and others."""
+SUMMARY_COLUMNS: tuple[str, ...]
+"""The columns of the summary, in order."""
+OPTIONAL_SUMMARY_COLUMNS: tuple[str, ...]
+"""Those that may lack a number."""
+
 class ArrowTable:
     """Spans as an Arrow table, for readers of the Arrow C stream; may be read repeatedly."""
 

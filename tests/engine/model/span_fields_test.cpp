@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -21,27 +22,40 @@ std::vector<std::string> names() {
 // A form is public: what it has, in which order, changes on purpose or not at all.
 TEST(SpanFields, OfEveryForm) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(names<kSpool>(), (Names{"id", "name", "parent_id", "index", "start_ns", "end_ns",
-                                    "cpu_ns", "gpu_ns", "memory_peak_bytes", "thread_id", "pid",
-                                    "rank", "attrs", "mark_ids"}));
-  EXPECT_EQ(names<kTree>(), (Names{"id", "parent_id", "name", "index", "start_ns", "end_ns",
-                                   "wall_us", "cpu_ns", "gpu_ns", "memory_peak_bytes", "pid",
-                                   "rank", "attrs", "marks", "children"}));
+  EXPECT_EQ(names<kSpool>(),
+            (Names{"id", "name", "parent_id", "index", "start_ns", "end_ns", "cpu_ns", "gpu_ns",
+                   "memory_peak_bytes", "thread_id", "pid", "rank", "attrs", "mark_ids"}));
+  EXPECT_EQ(names<kTree>(),
+            (Names{"id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns",
+                   "gpu_ns", "memory_peak_bytes", "pid", "rank", "attrs", "marks", "children"}));
   EXPECT_EQ(names<kColumns>(),
             (Names{"id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns",
                    "gpu_ns", "memory_peak_bytes", "thread_id", "pid", "rank", "mark_count", "depth",
                    "attrs", "marks"}));
-  EXPECT_EQ(names<kFrame>(), (Names{"id", "parent_id", "name", "index", "wall_us", "cpu_ns",
-                                    "gpu_ns", "memory_peak_bytes", "mark_count", "depth",
-                                    "start_ns", "attrs", "marks"}));
+  EXPECT_EQ(names<kFrame>(),
+            (Names{"id", "parent_id", "name", "index", "wall_us", "cpu_ns", "gpu_ns",
+                   "memory_peak_bytes", "mark_count", "depth", "start_ns", "attrs", "marks"}));
   EXPECT_EQ(names<kAutopsy>(), (Names{"id", "parent_id", "name", "index", "start_ns", "end_ns",
                                       "thread_id", "attrs"}));
 }
 
+// A member of Span reaches every place that shows or keeps spans.
+TEST(SpanFields, AFieldOfTheSpoolIsInTheOtherFormsToo) {
+  const auto all = [](const std::vector<std::string>& a, std::vector<std::string> b) {
+    std::erase_if(b, [&](const std::string& name) { return std::ranges::count(a, name) != 0; });
+    return b;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(all(names<kColumns>(), names<kSpool>()), (Names{"mark_ids"})) << "they have marks";
+  EXPECT_EQ(all(names<kTree>(), names<kSpool>()), (Names{"thread_id", "mark_ids"}));
+  EXPECT_EQ(all(names<kMemory>(), names<kSpool>()),
+            (Names{"name", "pid", "rank", "attrs", "mark_ids"}))
+      << "text and marks are held beside the numbers, pid and rank once for all";
+}
+
 TEST(SpanFields, WhatTimingsNeedIsInTheSpool) {
-  for_each_field<kTimings>([]<typename One>(One) {
-    EXPECT_NE(One::kForms & kSpool, 0u) << One::kName;
-  });
+  for_each_field<kTimings>(
+      []<typename One>(One) { EXPECT_NE(One::kForms & kSpool, 0u) << One::kName; });
 }
 
 TEST(SpanFields, AreFoundByPlace) {

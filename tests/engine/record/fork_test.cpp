@@ -44,11 +44,11 @@ TEST(Fork, ChildRecordsNothingIntoTheParentsFile) {
       EXPECT_EQ(names_of(tap.take().spans), (Names{"child's open"}));
     });
     testing::close(testing::open("parent's too"));
-    journal::Report report;
+    model::Process report;
     ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
     EXPECT_EQ(names_of(report.records.spans), (Names{"parent's too"}));
-    ASSERT_EQ(report.open.size(), 1u);
-    EXPECT_EQ(report.open[0].span.name, "parent's");
+    ASSERT_EQ(report.state.open.size(), 1u);
+    EXPECT_EQ(report.state.open[0].span.name, "parent's");
     testing::close(open);
   });
 }
@@ -68,12 +68,12 @@ TEST(Fork, ChildDoesNotKeepADeadParentsJournalLocked) {
     testing::sleep_for_ever();
   });
   ASSERT_TRUE(parent.heard());
-  journal::Report report;
+  model::Process report;
   ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
-  EXPECT_TRUE(report.alive);
+  EXPECT_EQ(report.state.fate, model::Fate::kRunning);
   parent.kill_and_wait();
   ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
-  EXPECT_FALSE(report.alive);
+  EXPECT_NE(report.state.fate, model::Fate::kRunning);
 }
 
 TEST(Fork, IdsOfParentAndChildDiffer) {

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/journal/file.h"
+#include "engine/model/process.h"
 #include "engine/record/bus_guard.h"
 #include "engine/run/recovery.h"
 #include "tests/engine/support/child.h"
@@ -47,16 +49,16 @@ void detach(bool remove) {
   open_gate();
 }
 
-journal::Report inspect(const std::string& path) {
-  journal::Report report;
+model::Process inspect(const std::string& path) {
+  model::Process report;
   const base::Status status = run::inspect_journal(path, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
 }
 
-Names open_names(const journal::Report& report) {
+Names open_names(const model::Process& report) {
   Names names;
-  for (const journal::OpenScopeView& open : report.open) names.emplace_back(open.span.name);
+  for (const model::OpenScope& open : report.state.open) names.emplace_back(open.span.name);
   return names;
 }
 
@@ -74,16 +76,19 @@ TEST(Journal, FileHoldsWhatWasRecordedBeforeAndAfter) {
     testing::mark("loss", 0.5);
     testing::close(testing::open("after"));
 
-    const journal::Report report = inspect(path);
+    const model::Process report = inspect(path);
     EXPECT_EQ(names_of(report.records.spans), (Names{"before", "after"}));
     EXPECT_EQ(report.records.marks.size(), 1u);
     EXPECT_EQ(open_names(report), (Names{"open before"}));
-    EXPECT_EQ(report.pid, getpid());
-    EXPECT_EQ(report.rank, 3);
-    EXPECT_EQ(report.local_rank, 1);
-    EXPECT_EQ(report.world_size, 8);
-    EXPECT_TRUE(report.alive);
-    EXPECT_FALSE(report.clean);
+    EXPECT_EQ(report.state.pid, getpid());
+    EXPECT_EQ(report.state.rank, 3);
+    journal::File file;
+    ASSERT_TRUE(file.open(path, false).ok());
+    EXPECT_EQ(file.header().local_rank, 1);
+    EXPECT_EQ(file.header().version, kJournalVersion);
+    EXPECT_EQ(report.state.world_size, 8);
+    EXPECT_EQ(report.state.fate, model::Fate::kRunning);
+    EXPECT_EQ(file.header().clean, 0);
   });
 }
 
@@ -112,8 +117,8 @@ TEST(Journal, DetachWithoutRemovingLeavesTheFileUnlocked) {
     testing::close(testing::open("kept"));
     detach(false);
     testing::close(testing::open("later"));
-    const journal::Report report = inspect(dir / "a.journal");
-    EXPECT_FALSE(report.alive);
+    const model::Process report = inspect(dir / "a.journal");
+    EXPECT_NE(report.state.fate, model::Fate::kRunning);
     EXPECT_EQ(names_of(report.records.spans), (Names{"kept"}));
   });
 }
@@ -214,7 +219,7 @@ TEST(Journal, DiskThatFillsUpMeansMemoryFromThere) {
     EXPECT_EQ(tap.take().spans.size(), spans);
     EXPECT_EQ(Journal::instance().file_bytes(), bytes);
     EXPECT_EQ(Journal::bus_errors(), 0u) << "every page of the file was there before it was used";
-    const journal::Report report = inspect(dir / "a.journal");
+    const model::Process report = inspect(dir / "a.journal");
     EXPECT_GT(report.records.spans.size(), 0u) << "what lies in the file can be read";
     EXPECT_LT(report.records.spans.size(), spans);
     detach(true);

@@ -64,11 +64,11 @@ TEST(AutopsyText, Nothing) {
 
 TEST(AutopsyText, ADeadProcessAndItsRecovery) {
   Autopsy autopsy = autopsy_of(dead_process());
-  autopsy.moved_journals = 1;
-  autopsy.moved_spans = 3;
-  autopsy.moved_marks = 1;
-  autopsy.moved_scopes = 4;
-  autopsy.moved_files = {"1-2.json"};
+  autopsy.moved.journals = 1;
+  autopsy.moved.spans = 3;
+  autopsy.moved.marks = 1;
+  autopsy.moved.open_scopes = 4;
+  autopsy.moved.files = {"1-2.json"};
   EXPECT_EQ(
       autopsy_text(autopsy),
       "pid 42, rank 1 of 2, on node-7: DEAD\n"
@@ -135,7 +135,8 @@ TEST(AutopsyText, KeptAndLost) {
   autopsy.kept = true;
   const std::string text = autopsy_text(autopsy);
   EXPECT_NE(text.find("  no scope was open\n"), std::string::npos);
-  EXPECT_NE(text.find("lost while it ran, for want of room: 12 records"), std::string::npos);
+  EXPECT_NE(text.find("lost while it ran, because its buffers were full: 12 records"),
+            std::string::npos);
   EXPECT_NE(text.find("unreadable in its journal: 1 record\n"), std::string::npos);
   EXPECT_TRUE(
       text.ends_with("nothing was moved (--keep); to move it into the spool: sonde autopsy out\n"))
@@ -195,7 +196,7 @@ TEST(AutopsyText, ProcessesThatEnded) {
       text.ends_with("recovered\n"
                      "processes that came to their end, the newest at the end:\n"
                      "  2026-11-15 07:43:05.000 UTC  pid 0, rank 0: returned\n"
-                     "  2026-11-15 07:43:15.000 UTC  pid 0, rank 0: shutdown()\n"
+                     "  2026-11-15 07:43:15.000 UTC  pid 0, rank 0: ended by the program\n"
                      "  2026-11-15 07:43:25.000 UTC  pid 0, rank 0: exit code 3\n"))
       << text;
 }

@@ -28,7 +28,7 @@ Names open_names(const model::ProcessState& process) {
 }
 
 Autopsy autopsy_in(const TempDir& dir, bool keep) {
-  Place place;
+  Location place;
   EXPECT_TRUE(locate(dir.path(), place).ok());
   DirectorySource source(std::move(place));
   return perform_autopsy(source, keep);
@@ -60,7 +60,7 @@ TEST(Autopsy, OfAKilledChild) {
   EXPECT_EQ(dead.unflushed_marks, 1u);
   EXPECT_GE(dead.last_sign_ns, dead.started_ns);
   EXPECT_FALSE(dead.moved);
-  EXPECT_EQ(kept.moved_journals, 0u);
+  EXPECT_EQ(kept.moved.journals, 0u);
   EXPECT_TRUE(std::filesystem::exists(dir / "live/dead.journal"));
 }
 
@@ -68,10 +68,10 @@ TEST(Autopsy, RecoversAndOutlivesWhatItRead) {
   const TempDir dir;
   testing::leave_journal(dir.path(), record_some);
   const Autopsy moved = autopsy_in(dir, false);
-  EXPECT_EQ(moved.moved_journals, 1u);
-  EXPECT_EQ(moved.moved_spans, 12u);
-  EXPECT_EQ(moved.moved_scopes, 2u);
-  EXPECT_EQ(moved.moved_files.size(), 1u);
+  EXPECT_EQ(moved.moved.journals, 1u);
+  EXPECT_EQ(moved.moved.spans, 12u);
+  EXPECT_EQ(moved.moved.open_scopes, 2u);
+  EXPECT_EQ(moved.moved.files.size(), 1u);
   EXPECT_TRUE(moved.processes.at(0).moved);
   EXPECT_FALSE(std::filesystem::exists(dir / "live/dead.journal"));
 
@@ -82,7 +82,7 @@ TEST(Autopsy, RecoversAndOutlivesWhatItRead) {
   EXPECT_EQ(again.processes[0].pid, moved.processes[0].pid);
   EXPECT_EQ(open_names(again.processes[0]), (Names{"epoch", "forward"}));
   EXPECT_EQ(names_of(again.processes[0].last_spans), Names(10, "step"));
-  EXPECT_EQ(again.moved_journals, 0u);
+  EXPECT_EQ(again.moved.journals, 0u);
 }
 
 TEST(Autopsy, ARunningProcessIsLeftAlone) {
@@ -99,12 +99,12 @@ TEST(Autopsy, ARunningProcessIsLeftAlone) {
   EXPECT_EQ(autopsy.processes[0].fate, Fate::kRunning);
   EXPECT_EQ(autopsy.processes[0].pid, child.pid());
   EXPECT_FALSE(autopsy.processes[0].moved);
-  EXPECT_EQ(autopsy.moved_journals, 0u);
+  EXPECT_EQ(autopsy.moved.journals, 0u);
 
-  Place place;
+  Location place;
   ASSERT_TRUE(locate(dir.path(), place).ok());
   DirectorySource source(std::move(place));
-  const Autopsy open = running_processes(source);
+  const model::RunningProcesses open = running_processes(source);
   ASSERT_EQ(open.processes.size(), 1u);
   EXPECT_EQ(open_names(open.processes[0]), (Names{"epoch", "forward"}));
   EXPECT_TRUE(open.processes[0].last_spans.empty());

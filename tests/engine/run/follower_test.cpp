@@ -35,7 +35,7 @@ Names names_of(const model::Look& look) {
 }
 
 DirectorySource source_in(const TempDir& dir) {
-  Place place;
+  Location place;
   EXPECT_TRUE(locate(dir.path(), place).ok());
   return DirectorySource(std::move(place));
 }
@@ -147,7 +147,7 @@ TEST(Follower, ASpanWaitsUntilItsLevelIsKnown) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {span(1, 50, "mine", 0, 10)}));
   Follower follower(source, 0, {model::Level::kStep, ""});
-  EXPECT_TRUE(follower.look().spans.empty()) << "whether it is inside of a step is not known";
+  EXPECT_TRUE(follower.look().spans.empty()) << "whether it is inside a step is not known";
   source.vanish("p");
   source.start(
       "p", running(7, "acme.session", {span(50, 100, "epoch", 0, 20), span(1, 50, "mine", 0, 10)}));

@@ -28,8 +28,8 @@ using testing::names_of;
 using testing::TempDir;
 using Names = std::vector<std::string>;
 
-journal::Report inspect(const std::string& path) {
-  journal::Report report;
+model::Process inspect(const std::string& path) {
+  model::Process report;
   const base::Status status = inspect_journal(path, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
@@ -56,29 +56,27 @@ TEST(Inspect, DeadProcessTellsWhatWasOpenAndWhatWasClosed) {
       while (never.load() == 0) ::usleep(100);
     }).join();
   });
-  const journal::Report report = inspect(path);
-  EXPECT_FALSE(report.alive);
-  EXPECT_FALSE(report.clean);
-  EXPECT_EQ(report.version, record::kJournalVersion);
-  EXPECT_EQ(report.rank, 1);
-  EXPECT_EQ(report.damaged, 0u);
-  EXPECT_FALSE(report.host.empty());
+  const model::Process report = inspect(path);
+  EXPECT_EQ(report.state.fate, model::Fate::kDead);
+  EXPECT_EQ(report.state.rank, 1);
+  EXPECT_EQ(report.state.damaged, 0u);
+  EXPECT_FALSE(report.state.host.empty());
   EXPECT_EQ(names_of(report.records.spans), (Names{"done", "short", "on a thread"}));
   ASSERT_EQ(report.records.marks.size(), 1u);
-  ASSERT_EQ(report.open.size(), 3u);
-  EXPECT_EQ(report.open[0].span.name, "epoch");
-  EXPECT_EQ(report.open[0].span.index, 2);
-  EXPECT_EQ(report.open[0].span.attrs, R"("lr":0.1)");
-  EXPECT_TRUE(report.open[0].span.open());
-  EXPECT_EQ(report.records.marks[0].span_id, report.open[0].span.id);
-  EXPECT_EQ(report.open[1].span.name, "step");
-  EXPECT_EQ(report.open[1].span.attrs, R"("data_load_ns":77)");
-  EXPECT_EQ(report.open[1].span.parent_id, report.open[0].span.id);
-  EXPECT_EQ(report.open[2].span.name, "worker");
-  EXPECT_NE(report.open[2].span.thread_id, report.open[0].span.thread_id);
-  EXPECT_NE(report.open[2].os_thread_id, report.open[0].os_thread_id);
-  EXPECT_GE(report.last_sign_ns, report.open[2].span.start_ns);
-  EXPECT_GE(report.last_sign_ns, report.started_ns);
+  ASSERT_EQ(report.state.open.size(), 3u);
+  EXPECT_EQ(report.state.open[0].span.name, "epoch");
+  EXPECT_EQ(report.state.open[0].span.index, 2);
+  EXPECT_EQ(report.state.open[0].span.attrs, R"("lr":0.1)");
+  EXPECT_TRUE(report.state.open[0].span.open());
+  EXPECT_EQ(report.records.marks[0].span_id, report.state.open[0].span.id);
+  EXPECT_EQ(report.state.open[1].span.name, "step");
+  EXPECT_EQ(report.state.open[1].span.attrs, R"("data_load_ns":77)");
+  EXPECT_EQ(report.state.open[1].span.parent_id, report.state.open[0].span.id);
+  EXPECT_EQ(report.state.open[2].span.name, "worker");
+  EXPECT_NE(report.state.open[2].span.thread_id, report.state.open[0].span.thread_id);
+  EXPECT_NE(report.state.open[2].os_thread_id, report.state.open[0].os_thread_id);
+  EXPECT_GE(report.state.last_sign_ns, report.state.open[2].span.start_ns);
+  EXPECT_GE(report.state.last_sign_ns, report.state.started_ns);
 }
 
 TEST(Inspect, ReportOutlivesTheFile) {
@@ -88,12 +86,12 @@ TEST(Inspect, ReportOutlivesTheFile) {
     testing::mark("mark", 1);
     testing::open("open");
   });
-  const journal::Report report = inspect(path);
+  const model::Process report = inspect(path);
   std::filesystem::remove(path);
   EXPECT_EQ(report.records.spans.at(0).name, "span");
   EXPECT_EQ(report.records.spans.at(0).attrs, R"("fixed":1)");
   EXPECT_EQ(report.records.marks.at(0).name, "mark");
-  EXPECT_EQ(report.open.at(0).span.name, "open");
+  EXPECT_EQ(report.state.open.at(0).span.name, "open");
 }
 
 TEST(Inspect, RecordsOfAllThreadsComeInTheOrderTheyEnded) {
@@ -110,7 +108,7 @@ TEST(Inspect, RecordsOfAllThreadsComeInTheOrderTheyEnded) {
     }
     for (std::thread& thread : threads) thread.join();
   });
-  const journal::Report report = inspect(path);
+  const model::Process report = inspect(path);
   ASSERT_EQ(report.records.spans.size(), 200u);
   for (std::size_t i = 1; i < 200; ++i)
     EXPECT_GE(report.records.spans[i].end_ns, report.records.spans[i - 1].end_ns);
@@ -122,9 +120,9 @@ TEST(Inspect, TasksAreTold) {
     record::Lane* task = record::take_task_lane(0);
     record::open_scope(*record::this_thread(), *task, {.name = record::intern("in a task")});
   });
-  const journal::Report report = inspect(path);
-  ASSERT_EQ(report.open.size(), 1u);
-  EXPECT_TRUE(report.open[0].task);
+  const model::Process report = inspect(path);
+  ASSERT_EQ(report.state.open.size(), 1u);
+  EXPECT_TRUE(report.state.open[0].task);
 }
 
 // Killed between the two stores of a close: the record is there, the stack still says open.
@@ -135,9 +133,9 @@ TEST(Inspect, ScopeWhoseRecordIsThereIsNotOpen) {
     testing::close(scope);
     scope.stack->depth.store(scope.slot + 1);
   });
-  const journal::Report report = inspect(path);
+  const model::Process report = inspect(path);
   EXPECT_EQ(names_of(report.records.spans), (Names{"half closed"}));
-  EXPECT_TRUE(report.open.empty());
+  EXPECT_TRUE(report.state.open.empty());
 }
 
 // Killed one store earlier: the slot says where the record will be, but it was never published.
@@ -148,19 +146,19 @@ TEST(Inspect, ScopeWhoseRecordIsNotThereIsOpen) {
     record::OpenScope& slot = scope.stack->stack[scope.slot];
     slot.closing = record::pack_position(scope.stack->number, scope.stack->head.load() + 1);
   });
-  const journal::Report report = inspect(path);
+  const model::Process report = inspect(path);
   EXPECT_TRUE(report.records.spans.empty());
-  ASSERT_EQ(report.open.size(), 1u);
+  ASSERT_EQ(report.state.open.size(), 1u);
 }
 
-// Likewise for a close from another thread, which raises its flag before it has the record written.
+// The same for a close from another thread, which raises its flag before it has the record written.
 TEST(Inspect, FlaggedScopeWithoutARecordIsOpen) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     const record::ScopeHandle scope = testing::open("flagged");
     scope.stack->stack[scope.slot].flags.fetch_or(record::kSlotClosed);
   });
-  EXPECT_EQ(inspect(path).open.size(), 1u);
+  EXPECT_EQ(inspect(path).state.open.size(), 1u);
 }
 
 TEST(Inspect, ScopeThatLostItsRecordIsOver) {
@@ -169,7 +167,7 @@ TEST(Inspect, ScopeThatLostItsRecordIsOver) {
     const record::ScopeHandle scope = testing::open("no room");
     scope.stack->stack[scope.slot].closing = record::kNoRecord;
   });
-  EXPECT_TRUE(inspect(path).open.empty());
+  EXPECT_TRUE(inspect(path).state.open.empty());
 }
 
 // The batch was written, its owner died before it could say so: these records are in the spool.
@@ -199,9 +197,9 @@ TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
   });
   ASSERT_TRUE(owner.heard());
   const std::string before = testing::file_text(path);
-  const journal::Report report = inspect(path);
-  EXPECT_TRUE(report.alive);
-  EXPECT_EQ(report.pid, owner.pid());
+  const model::Process report = inspect(path);
+  EXPECT_EQ(report.state.fate, model::Fate::kRunning);
+  EXPECT_EQ(report.state.pid, owner.pid());
   EXPECT_EQ(testing::file_text(path), before);
   EXPECT_EQ(recover_directory(dir.path()).running, 1u);
   EXPECT_EQ(testing::file_text(path), before);
@@ -240,10 +238,10 @@ TEST(Inspect, RunningProcessUnderLoad) {
   std::size_t seen = 0;
   const std::uint64_t until = base::monotonic_ns() + 2'000'000'000;
   for (int i = 0; i < 200 && base::monotonic_ns() < until; ++i) {
-    journal::Report report;
+    model::Process report;
     ASSERT_TRUE(inspect_journal(path, report).ok());
-    EXPECT_TRUE(report.alive);
-    for (const journal::OpenScopeView& open : report.open)
+    EXPECT_EQ(report.state.fate, model::Fate::kRunning);
+    for (const model::OpenScope& open : report.state.open)
       EXPECT_TRUE(open.span.name == "outer" || open.span.name == "inner") << open.span.name;
     seen += report.records.spans.size();
   }
@@ -255,7 +253,7 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
   JournalImage image;
   image.header().version = 99;
   image.write(dir / "a.journal");
-  journal::Report report;
+  model::Process report;
   const base::Status status = inspect_journal(dir / "a.journal", report);
   EXPECT_EQ(status.error(), EPROTO);
   EXPECT_NE(status.text().find("version 99"), std::string::npos) << status.text();
@@ -264,7 +262,7 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
 
 TEST(Inspect, WhatIsNoJournalIsRefused) {
   const TempDir dir;
-  journal::Report report;
+  model::Process report;
   EXPECT_EQ(inspect_journal(dir / "none.journal", report).error(), ENOENT);
   std::ofstream(dir / "empty.journal");
   EXPECT_EQ(inspect_journal(dir / "empty.journal", report).error(), EPROTO);
@@ -281,13 +279,13 @@ TEST(Inspect, ShortenedFileIsReadAsFarAsItGoes) {
     testing::open("open");
   });
   std::filesystem::resize_file(path, record::kBlocksOffset + 4 * record::kBlockBytes + 100);
-  const journal::Report report = inspect(path);
+  const model::Process report = inspect(path);
   EXPECT_GT(report.records.spans.size(), 0u);
   EXPECT_LT(report.records.spans.size(), 5000u);
-  EXPECT_GT(report.damaged, 0u);
-  EXPECT_EQ(report.open.size(), 1u);
+  EXPECT_GT(report.state.damaged, 0u);
+  EXPECT_EQ(report.state.open.size(), 1u);
   std::filesystem::resize_file(path, record::kBlocksOffset);
-  EXPECT_TRUE(inspect(path).open.empty());
+  EXPECT_TRUE(inspect(path).state.open.empty());
 }
 
 TEST(Inspect, DamagedStackIsSurvived) {
@@ -304,9 +302,9 @@ TEST(Inspect, DamagedStackIsSurvived) {
   image.header().session.name_length = image.header().session.attrs_length = 0xFFFF;
   std::memset(image.header().host, 'h', sizeof image.header().host);
   image.write(dir / "a.journal");
-  const journal::Report report = inspect(dir / "a.journal");
-  EXPECT_EQ(report.open.size(), 65u);
-  EXPECT_TRUE(report.open[0].session);
+  const model::Process report = inspect(dir / "a.journal");
+  EXPECT_EQ(report.state.open.size(), 65u);
+  EXPECT_TRUE(report.state.open[0].session);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class Locate : public ::testing::Test {
     std::ofstream(dir_ / "work/.cirron/live/7.journal") << "x";
   }
   TempDir dir_;
-  Place place_;
+  Location place_;
 };
 
 TEST_F(Locate, EveryNameOfOneRun) {

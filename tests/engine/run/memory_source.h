@@ -32,6 +32,11 @@ class MemorySource : public run::Source {
     batch_keys_.push_back(key);
     batches_[key] = {std::move(json), sealed_ns};
   }
+  // The same, but listed by the next refresh() only.
+  void store_unlisted(const std::string& key, std::string json, std::int64_t sealed_ns) {
+    unlisted_.push_back(key);
+    batches_[key] = {std::move(json), sealed_ns};
+  }
   void start(const std::string& key, Make make) {
     process_keys_.push_back(key);
     processes_[key] = std::move(make);
@@ -42,7 +47,11 @@ class MemorySource : public run::Source {
   }
 
   const std::string& name() const override { return name_; }
-  base::Status refresh() override { return {}; }
+  base::Status refresh() override {
+    batch_keys_.insert(batch_keys_.end(), unlisted_.begin(), unlisted_.end());
+    unlisted_.clear();
+    return {};
+  }
   std::span<const std::string> processes() const override { return process_keys_; }
   base::Status inspect(const std::string& process, run::Process& out) override {
     out = {};
@@ -66,7 +75,7 @@ class MemorySource : public run::Source {
     std::int64_t sealed_ns = std::numeric_limits<std::int64_t>::max();
   };
   std::string name_ = "memory";
-  std::vector<std::string> batch_keys_, process_keys_;
+  std::vector<std::string> batch_keys_, unlisted_, process_keys_;
   std::map<std::string, Stored> batches_;
   std::map<std::string, Make> processes_;
   codec::Reader reader_;

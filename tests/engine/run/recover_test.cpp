@@ -1,4 +1,5 @@
-// What a dead process left comes into the spool, whole and once, whatever happens on the way.
+// What a dead process left gets into the spool completely and exactly once, also after
+// interruptions.
 #include <sys/stat.h>
 #include <utime.h>
 
@@ -254,7 +255,7 @@ TEST(Recover, SeveralAtTheSameTime) {
         std::make_unique<Child>([&](const Child::Say&) { recover_directory(dir.path()); }));
   }
   for (auto& recoverer : recoverers) EXPECT_EQ(recoverer->wait(), 0);
-  recover_directory(dir.path());  // a journal that somebody else had locked at the moment
+  recover_directory(dir.path());  // a journal that another process had locked
   expect_each_once(read_spool(dir.path()), kJournals * kSpans);
   EXPECT_TRUE(files_in(dir / "live").empty());
 }

@@ -1,4 +1,4 @@
-// The trace of a source, whatever the source is.
+// The trace of a source, which may be a directory or anything else.
 #include "engine/run/trace.h"
 
 #include <optional>
@@ -69,7 +69,7 @@ class BothSources : public ::testing::Test {
       ASSERT_TRUE(spool.write(batch.created_ns, batch.batch_id, json).ok());
       memory_.store(std::to_string(batch.created_ns), json, batch.created_ns + kSlackNs);
     }
-    Place place;
+    Location place;
     ASSERT_TRUE(locate(dir_.path(), place).ok());
     directory_.emplace(std::move(place));
   }
@@ -172,6 +172,46 @@ TEST(ReadTrace, ASpanInAJournalAndInABatchComesOnce) {
   EXPECT_EQ(names_of(trace.spans), (Names{"moved", "fresh", "acme.session"}));
   EXPECT_TRUE(trace.spans.back().open());
   EXPECT_EQ(trace.marks.size(), 2u);
+}
+
+// A process that stores its records between the listing of the source and the reading of its
+// journal: they are in a batch that was not listed, and no longer in the journal.
+class StoredMeanwhile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    source_.start("p", [this](Process& out) {
+      if (!stored_) {
+        source_.store_unlisted("2", testing::json_of(batch_of(2, {span(2, 9, "moved", 10, 20)})),
+                               20'000);
+      }
+      stored_ = true;
+      out.records = batch_of(0, {span(3, 9, "fresh", 20, 30)});
+      out.state.open.push_back({span(9, 0, "acme.session", 0, model::kNone), 0, 0, false, true});
+    });
+    source_.store("1", testing::json_of(batch_of(1, {span(1, 9, "old", 0, 10)})), 10'000);
+  }
+
+  MemorySource source_;
+  bool stored_ = false;
+};
+
+TEST_F(StoredMeanwhile, IsInTheTraceOnce) {
+  const Trace trace = read_trace(source_, {});
+  EXPECT_EQ(names_of(trace.spans), (Names{"fresh", "acme.session", "old", "moved"}));
+  EXPECT_EQ(trace.marks.size(), 3u);
+}
+
+TEST_F(StoredMeanwhile, IsAmongTheLastSpansOnce) {
+  const Trace trace = read_trace(source_, {.choice = {}, .last = 4});
+  EXPECT_EQ(names_of(trace.spans), (Names{"acme.session", "fresh", "moved", "old"}));
+}
+
+TEST_F(StoredMeanwhile, IsInTheStreamOnce) {
+  Names seen;
+  stream_spans(source_, {}, [&](const std::vector<model::Span>& spans) {
+    for (const std::string& name : names_of(spans)) seen.push_back(name);
+  });
+  EXPECT_EQ(seen, (Names{"old", "moved", "fresh", "acme.session"}));
 }
 
 TEST(ReadTrace, WhatCannotBeReadIsCountedAndNamed) {

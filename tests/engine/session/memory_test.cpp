@@ -1,11 +1,13 @@
 #include "engine/session/memory.h"
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/journal/ring_reader.h"
+#include "engine/model/span_fields.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 
@@ -44,6 +46,37 @@ model::Batch contents(const Memory& memory) {
   model::Batch batch;
   memory.copy_to(batch);
   return batch;
+}
+
+// Every id and number that the spool has is kept, whichever fields there are.
+TEST(Memory, KeepsEveryNumberOfTheTable) {
+  model::Span span;
+  span.name = "x";
+  std::int64_t value = 0;
+  const auto each_number = [](auto visit) {
+    model::for_each_field<model::kSpool>([&]<typename One>(One field) {
+      using model::Kind;
+      if constexpr (One::kKind == Kind::kNumber || One::kKind == Kind::kEnd ||
+                    One::kKind == Kind::kOptional || One::kKind == Kind::kId ||
+                    One::kKind == Kind::kParent) {
+        visit(field);
+      }
+    });
+  };
+  each_number([&]<typename One>(One) {
+    using Value = std::remove_cvref_t<decltype(One::of(span))>;
+    if constexpr (std::is_same_v<Value, base::Id>) {
+      One::of(span) = {1, static_cast<std::uint64_t>(++value)};
+    } else {
+      One::of(span) = static_cast<Value>(++value);
+    }
+  });
+  Memory memory;
+  add(memory, {span});
+  const model::Batch read = contents(memory);
+  each_number([&]<typename One>(One) {
+    EXPECT_EQ(One::of(read.spans.at(0)), One::of(span)) << One::kName;
+  });
 }
 
 TEST(Memory, KeepsEveryFieldOfASpan) {

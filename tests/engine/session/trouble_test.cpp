@@ -106,10 +106,9 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     testing::open("left open");
     stop();
     ASSERT_EQ(files_in(dir / "live", ".journal").size(), 1u);
-    journal::Report left;
+    model::Process left;
     ASSERT_TRUE(run::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
-    EXPECT_TRUE(left.ended) << "not killed";
-    EXPECT_FALSE(left.clean) << "and not everything is in the spool";
+    EXPECT_EQ(left.state.fate, model::Fate::kEnded) << "not killed, and not all is in the spool";
     std::filesystem::remove(ballast);
 
     // In the same process; another one would do the same.

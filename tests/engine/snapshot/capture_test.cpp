@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/json_writer.h"
+#include "engine/codec/encode_snapshot.h"
+
 namespace sonde::snapshot {
 namespace {
 
@@ -19,7 +22,7 @@ Capture capture_of(Catalogue catalogue) {
 
 std::string encoded(const Capture& capture, std::size_t record = 0) {
   base::JsonWriter out;
-  encode(out, capture, record, {1, 2});
+  codec::encode_snapshot(out, record_of(capture, record, {1, 2}));
   return out.str();
 }
 
@@ -101,11 +104,11 @@ TEST(Capture, OfInfinitiesOneSignIsLeftOutOfTheOtherExtreme) {
     EXPECT_TRUE(text.starts_with(wanted)) << text;
     return text.substr(text.find(R"("nonfinite":)"));
   };
-  EXPECT_EQ(begins(with_others(0, 2, 0),
-                   R"({"mean":null,"std":null,"min":0.0,"max":null,"norm":null,)"
-                   R"("nonfinite_count":2,"finite":{"count":14,"mean":0.5,)"),
-            R"("nonfinite":{"mean":"inf","std":"nan","max":"inf","norm":"inf"},)"
-            R"("count":14,"nan_count":0,"inf_count":2,"zero_count":3})");
+  EXPECT_EQ(
+      begins(with_others(0, 2, 0), R"({"mean":null,"std":null,"min":0.0,"max":null,"norm":null,)"
+                                   R"("nonfinite_count":2,"finite":{"count":14,"mean":0.5,)"),
+      R"("nonfinite":{"mean":"inf","std":"nan","max":"inf","norm":"inf"},)"
+      R"("count":14,"nan_count":0,"inf_count":2,"zero_count":3})");
   EXPECT_EQ(begins(with_others(0, 0, 1), R"({"mean":null,"std":null,"min":null,"max":16.0,)"),
             R"("nonfinite":{"mean":"-inf","std":"nan","min":"-inf","norm":"inf"},)"
             R"("count":14,"nan_count":0,"inf_count":1,"zero_count":3})");
