@@ -131,8 +131,7 @@ void DrainLoop::use_idle_time(std::uint32_t seen) {
   const base::Event& wake = Journal::instance().wake();
   while (wake.now() == seen && !Journal::instance().warm_ahead()) {
   }
-  SpoolSink* spool = sinks_.spool();
-  while (spool != nullptr && wake.now() == seen && !spool->tidy_some()) {
+  while (wake.now() == seen && !sinks_.tidy_some()) {
   }
 }
 
@@ -172,6 +171,7 @@ void DrainLoop::try_tick() noexcept {
   try {
     tick(kNone, false);
   } catch (const std::exception& error) {
+    keeper_.keep_file();
     say_failed("tick",
                std::string("a flush failed, and what it held may be lost: ") + error.what());
   }
@@ -183,16 +183,16 @@ void DrainLoop::last_tick(const Patience& patience) {
   transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
   transfer_.give_up_captures();
   if (sinks_.flush(deadline_after(patience.sinks_ns), true)) return;
-  all_written_ = false;
-  if (const SpoolSink* spool = sinks_.spool(); spool != nullptr && spool->waiting() != 0)
-    keeper_.say_left_behind(spool->waiting(), spool->path());
+  keeper_.keep_file();
+  if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
+    keeper_.say_left_behind(batches);
 }
 
 void DrainLoop::try_last_tick() noexcept {
   try {
     last_tick(kAtTheEnd);
   } catch (const std::exception& error) {
-    all_written_ = false;
+    keeper_.keep_file();
     say_failed("last-tick", std::string("the last flush failed: ") + error.what() +
                                 "; run sonde autopsy on the output directory");
   }

@@ -46,10 +46,6 @@ class DrainLoop {
   // The draining thread: everything that is left, to all sinks, for the last time.
   void last_tick(const Patience& patience);
 
-  // Something stays in the journal that is not in the spool. The thread that ends the session.
-  void keep_journal() noexcept { all_written_ = false; }
-  bool all_written() const noexcept { return all_written_; }
-
  private:
   // What the drain thread and the end of the session share. The thread touches the session only
   // with the lock held and while it is not over: after that the session may be gone.
@@ -76,7 +72,6 @@ class DrainLoop {
   FlushRequests requests_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> threadless_{false};  // no thread could be had
-  bool all_written_ = true;
 };
 
 }  // namespace sonde::session

@@ -66,23 +66,22 @@ base::Status JournalKeeper::attach() {
     status = base::make_directories(base::join_path(output_dir_, spool::kSpoolFolder));
   usable_ = status.ok();
   if (!status.ok()) return status;
-  std::string name =
-      spool::batch_file_name(base::wall_clock_ns(), Journal::instance().key());
+  std::string name = spool::batch_file_name(base::wall_clock_ns(), Journal::instance().key());
   name.replace(name.size() - std::strlen(".json"), std::string::npos, journal::kJournalSuffix);
   path_ = base::join_path(live, name);
   return Journal::instance().attach_file(path_);
 }
 
-void JournalKeeper::release(bool all_written) {
-  Journal::instance().say_ended(all_written);
+void JournalKeeper::release() {
+  Journal::instance().say_ended(all_written());
   // What could not be written stays in the file: the next session in this directory, or an autopsy,
   // moves it to the spool.
-  Journal::instance().detach_file(all_written);
+  Journal::instance().detach_file(all_written());
 }
 
-void JournalKeeper::end_by_signal(bool all_written) {
-  Journal::instance().say_ended(all_written);
-  if (all_written && Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
+void JournalKeeper::end_by_signal() {
+  Journal::instance().say_ended(all_written());
+  if (all_written() && Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
 }
 
 void JournalKeeper::grow() {
@@ -182,9 +181,10 @@ void JournalKeeper::recover() {
     warn("recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
 }
 
-void JournalKeeper::say_left_behind(std::uint64_t batches, const std::string& path) const {
+void JournalKeeper::say_left_behind(std::uint64_t batches) const {
   if (!usable_) return;  // said at the start
-  const std::string left = std::to_string(batches) + " batches could not be written to " + path;
+  const std::string left = std::to_string(batches) + " batches could not be written to " +
+                           base::join_path(output_dir_, spool::kSpoolFolder);
   const Journal& journal = Journal::instance();
   warn("left-behind", journal.on_file()
                           ? left + " and stay in " + journal.path() +

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -12,21 +13,21 @@ namespace sonde::session {
 
 namespace {
 
-// Whatever a sink does, the next one has its turn.
+// Whatever a sink does, the next one has its turn. False where it has thrown.
 template <typename Work>
-bool guarded(Sink& sink, Work work) noexcept {
+bool guarded(std::string_view name, Work work) noexcept {
   try {
     return work();
   } catch (const std::exception& error) {
-    say_sink_failed(sink.name(), error.what());
+    say_sink_failed(name, error.what());
   } catch (...) {
-    say_sink_failed(sink.name(), "unknown error");
+    say_sink_failed(name, "unknown error");
   }
   return false;
 }
 
-void hand(Sink& sink, const OutgoingBatch& batch) noexcept {
-  guarded(sink, [&] {
+bool hand(Sink& sink, const OutgoingBatch& batch) noexcept {
+  return guarded(sink.name(), [&] {
     sink.accept(batch);
     return true;
   });
@@ -62,14 +63,45 @@ Sinks::Sinks(Shared& shared, const Options& options) : memory_(shared) {
   }
 }
 
-void Sinks::accept(const OutgoingBatch& batch) {
-  if (spool_) {
-    hand(*spool_, batch);
-  } else {
+std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch) {
+  if (!store_held_back()) give_up_held_back(batch->moved);
+  const bool stored = store(*batch);
+  hand(memory_, *batch);
+  if (stored) return hand_on(std::move(batch));
+  held_back_ = std::move(batch);
+  return nullptr;
+}
+
+bool Sinks::store(const OutgoingBatch& batch) noexcept {
+  if (spool_) return hand(*spool_, batch);
+  return guarded("journal", [&] {
     commit(batch.moved);
-  }
-  hand(memory_, batch);
-  for (const auto& sink : others_) hand(*sink, batch);
+    return true;
+  });
+}
+
+std::unique_ptr<OutgoingBatch> Sinks::hand_on(std::unique_ptr<OutgoingBatch> batch) noexcept {
+  for (const auto& sink : others_) hand(*sink, *batch);
+  return batch;
+}
+
+// True when none is held back any more.
+bool Sinks::store_held_back() noexcept {
+  if (!held_back_) return true;
+  if (!store(*held_back_)) return false;
+  hand_on(std::move(held_back_));
+  return true;
+}
+
+// Its records are lost once `next` is committed, which reaches further.
+void Sinks::give_up_held_back(Moved& next) noexcept {
+  if (spool_) spool_->lose(*held_back_);
+  guarded("journal", [&] {
+    held_back_->moved.append(next);
+    next = std::move(held_back_->moved);
+    return true;
+  });
+  hand_on(std::move(held_back_));
 }
 
 void Sinks::remember(const OutgoingBatch& batch) {
@@ -78,7 +110,9 @@ void Sinks::remember(const OutgoingBatch& batch) {
 }
 
 void Sinks::skip(const Moved& moved) {
-  if (spool_) {
+  if (held_back_) {
+    held_back_->moved.append(moved);
+  } else if (spool_) {
     spool_->skip(moved);
   } else {
     commit(moved);
@@ -86,10 +120,38 @@ void Sinks::skip(const Moved& moved) {
 }
 
 bool Sinks::flush(std::uint64_t deadline_ns, bool last) noexcept {
-  const bool durable =
-      !spool_ || guarded(*spool_, [&] { return spool_->flush(deadline_ns, last); });
-  for (const auto& sink : others_) guarded(*sink, [&] { return sink->flush(deadline_ns, last); });
-  return durable;
+  bool written = store_held_back();
+  if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
+  if (spool_) {
+    const auto flush = [&] { return spool_->flush(deadline_ns, last); };
+    written = guarded(spool_->name(), flush) && written;
+  }
+  for (const auto& sink : others_)
+    guarded(sink->name(), [&] { return sink->flush(deadline_ns, last); });
+  return written;
+}
+
+std::uint64_t Sinks::waiting() const noexcept {
+  return (spool_ ? spool_->waiting() : 0) + (held_back_ ? 1 : 0);
+}
+
+void Sinks::forget_positions() {
+  if (held_back_) held_back_->moved = {};
+  if (spool_) spool_->forget_positions();
+}
+
+void Sinks::abandon() {
+  if (spool_) spool_->abandon();
+  if (held_back_) commit(held_back_->moved);
+  held_back_.reset();
+}
+
+void Sinks::find(const base::Id& span) {
+  if (spool_) spool_->find(span);
+}
+
+void Sinks::count(Counters& all) const {
+  if (spool_) spool_->count(all);
 }
 
 }  // namespace sonde::session
