@@ -37,8 +37,8 @@ class DrainLoop {
   base::Status start();
 
   // Any thread. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s. On the draining thread it returns at once: a sink that flushes would wait for
-  // itself.
+  // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that
+  // serves sinks it returns at once: a sink that flushes would wait for itself.
   void flush();
   // The thread that ends the session, once: drains everything that is left. It does so itself,
   // because on a busy machine it takes milliseconds until the drain thread gets its turn.
@@ -59,6 +59,7 @@ class DrainLoop {
   void tick(const Patience& patience, bool last);
   void try_tick() noexcept;
   void try_last_tick() noexcept;
+  void drain_here();
   void use_idle_time(std::uint32_t seen);
 
   Transfer& transfer_;

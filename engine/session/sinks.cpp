@@ -1,11 +1,7 @@
 #include "engine/session/sinks.h"
 
-#include <exception>
-#include <string>
 #include <utility>
 
-#include "engine/base/log.h"
-#include "engine/base/swallowed.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/line_sink.h"
 
@@ -13,50 +9,28 @@ namespace sonde::session {
 
 namespace {
 
-// Whatever a sink does, the next one has its turn. False where it has thrown.
-template <typename Work>
-bool guarded(std::string_view name, Work work) noexcept {
-  try {
-    return work();
-  } catch (const std::exception& error) {
-    say_sink_failed(name, error.what());
-  } catch (...) {
-    say_sink_failed(name, "unknown error");
-  }
-  return false;
-}
-
-bool hand(Sink& sink, const OutgoingBatch& batch) noexcept {
-  return guarded(sink.name(), [&] {
-    sink.accept(batch);
-    return true;
-  });
+// Those that are not durable.
+std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
+  std::vector<std::shared_ptr<Sink>> all;
+  if (options.on_batch) all.push_back(std::make_shared<EventStreamSink>(options.on_batch));
+  if (!options.lines.empty())
+    all.push_back(std::make_shared<LineSink>(options.lines, options.face.prefix()));
+  all.insert(all.end(), options.more_sinks.begin(), options.more_sinks.end());
+  return all;
 }
 
 }  // namespace
 
-void say_sink_failed(std::string_view name, std::string_view what) noexcept {
-  try {
-    const std::string place = std::string(name) + " sink";
-    base::note_swallowed(place);
-    base::log_once(base::LogLevel::kWarning, "flush", place,
-                   "the " + std::string(name) + " sink failed (" + std::string(what) +
-                       "); it is called again with the next batch");
-  } catch (...) {
-    // No memory for the message.
-  }
-}
+Sinks::Sinks(Shared& shared, const Options& options) : Sinks(shared, options, others_of(options)) {}
 
-Sinks::Sinks(Shared& shared, const Options& options) : memory_(shared) {
+Sinks::Sinks(Shared& shared, const Options& options,
+             const std::vector<std::shared_ptr<Sink>>& others)
+    : memory_(shared), delivery_(others) {
   if (options.spool && !options.output_dir.empty()) {
     spool_ = std::make_unique<SpoolSink>(options.output_dir, options.spool_max_bytes);
     needs_ = spool_->needs();
   }
-  if (options.on_batch) others_.push_back(std::make_shared<EventStreamSink>(options.on_batch));
-  if (!options.lines.empty())
-    others_.push_back(std::make_shared<LineSink>(options.lines, options.face.prefix()));
-  others_.insert(others_.end(), options.more_sinks.begin(), options.more_sinks.end());
-  for (const auto& sink : others_) {
+  for (const auto& sink : others) {
     const Sink::Needs needs = sink->needs();
     needs_.snapshots = needs_.snapshots || needs.snapshots;
     needs_.context = needs_.context || needs.context;
@@ -67,7 +41,7 @@ std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batc
   if (!store_held_back()) give_up_held_back(batch->moved);
   const bool stored = store(*batch);
   hand(memory_, *batch);
-  if (stored) return hand_on(std::move(batch));
+  if (stored) return delivery_.accept(std::move(batch));
   held_back_ = std::move(batch);
   return nullptr;
 }
@@ -80,16 +54,11 @@ bool Sinks::store(const OutgoingBatch& batch) noexcept {
   });
 }
 
-std::unique_ptr<OutgoingBatch> Sinks::hand_on(std::unique_ptr<OutgoingBatch> batch) noexcept {
-  for (const auto& sink : others_) hand(*sink, *batch);
-  return batch;
-}
-
 // True when none is held back any more.
 bool Sinks::store_held_back() noexcept {
   if (!held_back_) return true;
   if (!store(*held_back_)) return false;
-  hand_on(std::move(held_back_));
+  delivery_.accept(std::move(held_back_));
   return true;
 }
 
@@ -101,7 +70,7 @@ void Sinks::give_up_held_back(Moved& next) noexcept {
     next = std::move(held_back_->moved);
     return true;
   });
-  hand_on(std::move(held_back_));
+  delivery_.accept(std::move(held_back_));
 }
 
 void Sinks::remember(const OutgoingBatch& batch) {
@@ -126,8 +95,7 @@ bool Sinks::flush(std::uint64_t deadline_ns, bool last) noexcept {
     const auto flush = [&] { return spool_->flush(deadline_ns, last); };
     written = guarded(spool_->name(), flush) && written;
   }
-  for (const auto& sink : others_)
-    guarded(sink->name(), [&] { return sink->flush(deadline_ns, last); });
+  delivery_.flush(deadline_ns, last);
   return written;
 }
 

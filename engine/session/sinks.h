@@ -1,6 +1,6 @@
 // The sinks of one session, in the order in which a batch goes through them: first the spool, which
-// commits the journal; then the memory for trace(); then those that are not durable. So a sink that
-// fails or is slow holds up neither the spool nor the journal for the batch it is given.
+// commits the journal; then the memory for trace(); then those that are not durable, on a thread
+// of their own. So a sink that fails, blocks or is slow holds up neither the spool nor the journal.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
+#include "engine/session/delivery.h"
 #include "engine/session/memory_sink.h"
 #include "engine/session/options.h"
 #include "engine/session/outgoing_batch.h"
@@ -33,8 +34,13 @@ class Sinks {
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
   // For a batch that has to leave no run behind: only trace() shows it.
   void remember(const OutgoingBatch& batch);
-  // All have the one deadline. True when nothing is left that only the journal has.
+  // True when nothing is left that only the journal has. Does not wait for the sinks that are not
+  // durable: await() does.
   bool flush(std::uint64_t deadline_ns, bool last) noexcept;
+  // Any thread. Waits until the sinks that are not durable have everything that was accepted.
+  void await(std::uint64_t deadline_ns) noexcept { delivery_.await(deadline_ns); }
+  // The session is over: a sink that is not done by now is left behind.
+  void close() noexcept { delivery_.close(); }
 
   // The rest is for the durable sink; without one nothing happens.
 
@@ -54,15 +60,16 @@ class Sinks {
   void count(Counters& all) const;
 
  private:
+  Sinks(Shared& shared, const Options& options, const std::vector<std::shared_ptr<Sink>>& others);
+
   bool store(const OutgoingBatch& batch) noexcept;
   bool store_held_back() noexcept;
   void give_up_held_back(Moved& next) noexcept;
-  std::unique_ptr<OutgoingBatch> hand_on(std::unique_ptr<OutgoingBatch> batch) noexcept;
   void skip(const Moved& moved);
 
   std::unique_ptr<SpoolSink> spool_;
   MemorySink memory_;
-  std::vector<std::shared_ptr<Sink>> others_;
+  Delivery delivery_;
   Sink::Needs needs_;
   // A batch for which the spool has thrown (no memory). It is tried again before the next batch and
   // at every flush. Until it is written or given up, nothing is committed: the journal has its
