@@ -16,6 +16,8 @@ namespace sonde::journal {
 
 inline constexpr std::string_view kLiveFolder = "live";
 inline constexpr std::string_view kJournalSuffix = ".journal";
+// `<20-digit ns>-<32 hex>.journal`: the order of names is the order of time.
+std::string file_name(std::int64_t started_ns, const base::Id& key);
 
 // What one journal says. Views point into `records.arena`.
 struct Report {

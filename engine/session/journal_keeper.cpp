@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -13,8 +12,8 @@
 #include "engine/base/swallowed.h"
 #include "engine/journal/inspect.h"
 #include "engine/record/journal.h"
-#include "engine/run/recovery.h"
 #include "engine/spool/directory.h"
+#include "engine/spool/recovery.h"
 
 namespace sonde::session {
 
@@ -66,9 +65,8 @@ base::Status JournalKeeper::attach() {
     status = base::make_directories(base::join_path(output_dir_, spool::kSpoolFolder));
   usable_ = status.ok();
   if (!status.ok()) return status;
-  std::string name = spool::batch_file_name(base::wall_clock_ns(), Journal::instance().key());
-  name.replace(name.size() - std::strlen(".json"), std::string::npos, journal::kJournalSuffix);
-  path_ = base::join_path(live, name);
+  path_ =
+      base::join_path(live, journal::file_name(base::wall_clock_ns(), Journal::instance().key()));
   return Journal::instance().attach_file(path_);
 }
 
@@ -162,7 +160,8 @@ void JournalKeeper::recover_once() noexcept {
 }
 
 void JournalKeeper::recover() {
-  const run::Recovery recovery = run::recover_directory(output_dir_, Journal::instance().path());
+  const spool::Recovery recovery =
+      spool::recover_directory(output_dir_, Journal::instance().path());
   counts_.journals.store(recovery.journals);
   counts_.spans.store(recovery.spans + recovery.open_scopes);
   counts_.problems.store(recovery.problems.size());

@@ -11,8 +11,7 @@ namespace {
 using Type = JsonValue::Type;
 
 TEST(JsonMembers, AreFoundByTheirWholeName) {
-  const std::string_view all =
-      R"("a":1,"text":"b\":2,\"a","o":{"b":[1,{"c":3}],"d":"}"},"b":true)";
+  const std::string_view all = R"("a":1,"text":"b\":2,\"a","o":{"b":[1,{"c":3}],"d":"}"},"b":true)";
   EXPECT_EQ(find_member(all, "a").raw(), "1");
   EXPECT_EQ(find_member(all, "b").raw(), "true") << "not the one inside of another value";
   EXPECT_FALSE(find_member(all, "c"));
@@ -61,13 +60,19 @@ TEST(JsonMembers, EscapesAreUndoneInTextAndInNames) {
 }
 
 TEST(JsonMembers, DamagedTextIsNoDanger) {
-  for (const std::string_view damaged :
-       {"\"", "\"a", "\"a\"", "\"a\":", "\"a\":\"\\", "\"a\":[", ",", ",,", "{\"b\":1}", "b:1",
-        "\"a\":}],\"c", "\"a\\"}) {
+  for (const std::string_view damaged : {"\"", "\"a", "\"a\"", "\"a\":", "\"a\":\"\\", "\"a\":[",
+                                         ",", ",,", "{\"b\":1}", "b:1", "\"a\":}],\"c", "\"a\\"}) {
     EXPECT_FALSE(find_member(damaged, "b")) << damaged;
     for (JsonMembers all(damaged); all.next();) all.value().text();
   }
   EXPECT_EQ(find_member("\"a\":\"", "a").text(), "");
+}
+
+TEST(JsonMembers, EndWithTheirObject) {
+  EXPECT_FALSE(find_member(R"("a":1},{"b":2})", "b"));
+  EXPECT_FALSE(find_member(R"("a":{"c":3}},{"b":2})", "b"));
+  EXPECT_EQ(find_member(R"("a":1},{"b":2})", "a").integer(), 1);
+  EXPECT_EQ(find_member(R"("a":"x","b":[1,2]}])", "b").raw(), "[1,2]");
 }
 
 }  // namespace

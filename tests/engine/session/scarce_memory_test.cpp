@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace {
@@ -105,7 +105,7 @@ TEST(ScarceMemory, AtTheEndTheJournalKeepsWhatCouldNotBeWritten) {
     EXPECT_TRUE(LogLines::has("1 batches could not be written")) << LogLines::all();
     EXPECT_EQ(files_in(dir / "live").size(), 1u);
   });
-  EXPECT_EQ(run::recover_directory(dir.path()).spans, kMany + 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, kMany + 1u);
   EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
 }
 
@@ -128,7 +128,7 @@ TEST(ScarceMemory, ABatchThatFailsTwiceIsCountedAsLostAndTheJournalStays) {
     EXPECT_EQ(engine().counters().lost_batches, 1u) << "of the session that ended";
     EXPECT_EQ(files_in(dir / "live").size(), 1u) << "not everything was written";
   });
-  EXPECT_EQ(run::recover_directory(dir.path()).spans, 0u) << "nothing is there twice";
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 0u) << "nothing is there twice";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 
 #include <cstdint>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "engine/model/trace.h"
 #include "engine/spool/directory.h"
 
-namespace sonde::run {
+namespace sonde::spool {
 
 namespace {
 
@@ -29,13 +29,13 @@ class SpoolDestination : public journal::Destination {
     json_.clear();
     codec::encode_batch(json_, batch);
     base::Status status = directory_.write(batch.created_ns, batch.batch_id, json_.view());
-    if (status.ok()) files_.push_back(spool::batch_file_name(batch.created_ns, batch.batch_id));
+    if (status.ok()) files_.push_back(batch_file_name(batch.created_ns, batch.batch_id));
     return status;
   }
   std::vector<std::string> take_files() { return std::move(files_); }
 
  private:
-  spool::Directory directory_;
+  Directory directory_;
   base::JsonWriter json_;
   std::vector<std::string> files_;
 };
@@ -56,4 +56,4 @@ Recovery recover_directory(const std::string& output_dir, const std::string& own
   return result;
 }
 
-}  // namespace sonde::run
+}  // namespace sonde::spool
