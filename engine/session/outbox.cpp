@@ -47,8 +47,8 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
     base::log_once(base::LogLevel::kWarning, "flush", "spool-write",
                    status.text() +
                        "; batches wait in memory and are tried again, the oldest is dropped beyond "
-                       "64 MiB: free space or make " +
-                       directory_.path() + " writable");
+                       "64 MiB",
+                   "free space or make " + directory_.path() + " writable");
     return false;
   }
   commit(moved);
