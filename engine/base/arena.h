@@ -18,6 +18,7 @@ class Arena {
     blocks_ = std::exchange(other.blocks_, {});
     capacity_ = std::exchange(other.capacity_, 0);
     used_ = std::exchange(other.used_, 0);
+    older_bytes_ = std::exchange(other.older_bytes_, 0);
     return *this;
   }
 
@@ -35,12 +36,16 @@ class Arena {
     return {start, text.size()};
   }
 
+  // What it takes up, used or not.
+  std::size_t bytes() const noexcept { return older_bytes_ + capacity_; }
+
   // Keeps the newest block, so a reused arena stops allocating.
   void clear() noexcept {
     if (blocks_.size() > 1) {
       blocks_.front() = std::move(blocks_.back());
       blocks_.resize(1);
     }
+    older_bytes_ = 0;
     used_ = 0;
   }
 
@@ -48,8 +53,10 @@ class Arena {
   void grow(std::size_t bytes) {
     const std::size_t wanted =
         capacity_ < kLargest ? (capacity_ ? capacity_ * 2 : kFirst) : kLargest;
-    capacity_ = bytes > wanted ? bytes : wanted;
-    blocks_.push_back(std::make_unique_for_overwrite<char[]>(capacity_));
+    const std::size_t size = bytes > wanted ? bytes : wanted;
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));
+    older_bytes_ += capacity_;
+    capacity_ = size;
     used_ = 0;
   }
 
@@ -58,6 +65,7 @@ class Arena {
   std::vector<std::unique_ptr<char[]>> blocks_;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
+  std::size_t older_bytes_ = 0;  // of all blocks but the newest
 };
 
 }  // namespace sonde::base

@@ -20,6 +20,12 @@ struct Face {
   // is no entry, the engine has general advice.
   std::map<std::string, std::string, std::less<>> advice;
 
+  // That advice, or the general one.
+  std::string_view advise(std::string_view key, std::string_view general = {}) const {
+    const auto own = advice.find(key);
+    return own != advice.end() ? std::string_view(own->second) : general;
+  }
+
   std::string prefix() const { return "[" + (tag.empty() ? name : tag) + "] "; }
   std::string session_name() const { return name + ".session"; }
   std::string logger(std::string_view topic) const { return name + "." + std::string(topic); }

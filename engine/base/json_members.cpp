@@ -28,7 +28,8 @@ std::size_t skip_string(std::string_view json, std::size_t at) noexcept {
   return at + 1;
 }
 
-// Behind the value that begins at `at`: at the comma that follows it, or at the end.
+// Behind the value that begins at `at`: at the comma that follows it, or at the end of the object
+// or of the text.
 std::size_t skip_value(std::string_view json, std::size_t at) noexcept {
   int depth = 0;
   while (at < json.size()) {
@@ -37,7 +38,7 @@ std::size_t skip_value(std::string_view json, std::size_t at) noexcept {
       at = skip_string(json, at);
       continue;
     }
-    if (c == ',' && depth == 0) break;
+    if (depth == 0 && (c == ',' || c == '}' || c == ']')) break;
     if (c == '{' || c == '[') ++depth;
     if (c == '}' || c == ']') --depth;
     ++at;

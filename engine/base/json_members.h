@@ -1,6 +1,7 @@
-// The members of a JSON object, read one by one out of its text. Attributes are kept as that text,
-// without the braces, from where they are recorded to where they are shown; this is how anything
-// looks into them. Damaged text ends the members early and does no harm.
+// The members of a JSON object, read one by one out of its text, which begins behind the opening
+// brace. Attributes are kept as that text, without the braces, from where they are recorded to where
+// they are shown, and this is the way to look into them. The closing brace ends the members; so does
+// damaged text.
 #pragma once
 
 #include <cstdint>

@@ -21,26 +21,6 @@ constexpr std::array<bool, 256> make_plain() {
 }
 constexpr std::array<bool, 256> kPlain = make_plain();
 
-// Decodes one code point at text[i]; returns its length, or 0 for a byte that starts none.
-// Surrogates (which Python strings may hold) decode like any other three-byte sequence.
-std::size_t decode(std::string_view text, std::size_t i, std::uint32_t& code) {
-  const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-  const unsigned char lead = at(i);
-  std::size_t length = lead < 0x80         ? 1
-                       : (lead >> 5) == 6  ? 2
-                       : (lead >> 4) == 14 ? 3
-                       : (lead >> 3) == 30 ? 4
-                                           : 0;
-  if (length == 0 || i + length > text.size()) return 0;
-  code = length == 1 ? lead : lead & (0x7Fu >> length);
-  for (std::size_t k = 1; k < length; ++k) {
-    if (!is_continuation(text[i + k])) return 0;
-    code = (code << 6) | (at(i + k) & 0x3Fu);
-  }
-  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  return code < kSmallest[length] || code > 0x10FFFF ? 0 : length;
-}
-
 constexpr std::size_t kMapped = std::size_t{1} << 20;
 
 char* take(std::size_t bytes) {
@@ -98,7 +78,7 @@ void JsonWriter::escape(std::string_view utf8) {
   raw('"');
   for (std::size_t i = 0; i < utf8.size();) {
     std::uint32_t code = 0;
-    const std::size_t length = decode(utf8, i, code);
+    const std::size_t length = decode_utf8(utf8, i, code);
     if (length == 0) {
       unicode(0xFFFD);  // not UTF-8 at all: no str can hold it, only a damaged file
       ++i;
@@ -113,7 +93,7 @@ void JsonWriter::escape(std::string_view utf8) {
       raw("\\t");
     } else if (code == '\r') {
       raw("\\r");
-    } else if (code < 0x20 || code == 0x7F || (code >= 0xD800 && code <= 0xDFFF)) {
+    } else if (code < 0x20 || code == 0x7F || is_surrogate(code)) {
       unicode(code);
     } else {
       raw(utf8.substr(i, length));

@@ -36,8 +36,7 @@ void log_once(LogLevel level, std::string_view topic, std::string_view key, std:
       if (!spoken().keys.emplace(key).second) return;
     }
     const std::shared_ptr<const Face> face = base::face();
-    const auto better = face->advice.find(key);
-    if (better != face->advice.end()) advice = better->second;
+    advice = face->advise(key, advice);
     if (!advice.empty()) text.append("; ").append(advice);
     if (const LogHandler handler = g_handler.load()) {
       handler(level, face->logger(topic), text);

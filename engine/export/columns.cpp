@@ -1,5 +1,6 @@
 #include "engine/export/columns.h"
 
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
 
@@ -15,23 +16,11 @@ bool is_ascii(std::string_view text) {
   return seen < 0x80;
 }
 
-// Length of the UTF-8 sequence at the start of `text`, 0 if there is none.
+// Length of the UTF-8 sequence at the start of `text`, 0 if there is none. Arrow takes no surrogates.
 std::size_t sequence_length(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                             : (lead >> 4) == 14            ? 3
-                             : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!base::is_continuation(text[i])) return 0;
-  }
-  // Longer than needed, a surrogate, or beyond the last code point.
-  if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F)) return 0;
-  if ((lead == 0xF0 && at(1) < 0x90) || (lead == 0xF4 && at(1) > 0x8F)) return 0;
-  return length;
+  std::uint32_t code = 0;
+  const std::size_t length = base::decode_utf8(text, 0, code);
+  return base::is_surrogate(code) ? 0 : length;
 }
 
 }  // namespace

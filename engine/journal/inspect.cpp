@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,14 @@ namespace sonde::journal {
 
 using record::Header;
 using record::Lane;
+
+std::string file_name(std::int64_t started_ns, const base::Id& key) {
+  char name[64];
+  const int digits =
+      std::snprintf(name, sizeof name, "%020lld-", static_cast<long long>(started_ns));
+  base::write_hex(key, name + digits);
+  return std::string(name, static_cast<std::size_t>(digits) + 32).append(kJournalSuffix);
+}
 
 void describe(const View& view, model::ProcessState& out) {
   const Header& head = view.header();

@@ -13,6 +13,8 @@ namespace sonde::journal {
 
 inline constexpr std::string_view kLiveFolder = "live";
 inline constexpr std::string_view kJournalSuffix = ".journal";
+// `<20-digit ns>-<32 hex>.journal`: the order of names is the order of time.
+std::string file_name(std::int64_t started_ns, const base::Id& key);
 
 // Only reads: it neither writes nor locks out the owner. A batch that was announced and is at its
 // destination is left out. A file that is no journal, or one of another version, is an error

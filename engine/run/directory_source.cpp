@@ -6,18 +6,18 @@
 #include <limits>
 #include <system_error>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 
 namespace sonde::run {
 
 base::Status DirectorySource::inspect(const std::string& process, Process& out) {
-  return inspect_journal(process, out);
+  return spool::inspect_journal(process, out);
 }
 
 // A single file has no directory whose journals could be recovered; an empty path would stand for
 // the working directory.
 model::Recovery DirectorySource::recover() {
-  return is_whole_run() ? recover_directory(location_.output_dir) : model::Recovery();
+  return is_whole_run() ? spool::recover_directory(location_.output_dir) : model::Recovery();
 }
 
 // Files are named `<20-digit ns>-<id>.json`. The clocks of several machines may differ.

@@ -10,6 +10,7 @@
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
 #include "engine/record/journal.h"
+#include "engine/session/serving.h"
 #include "engine/session/signals.h"
 
 namespace sonde::session {
@@ -32,20 +33,9 @@ constexpr DrainLoop::Patience kAtTheEnd = {.gpu_ns = 2 * kSecond,
                                            .blobs_ns = 30 * kSecond,
                                            .sinks_ns = 2 * kSecond};
 
-thread_local bool t_draining = false;
-
 std::uint64_t deadline_after(std::uint64_t patience_ns) noexcept {
   return patience_ns == 0 ? 0 : base::monotonic_ns() + patience_ns;
 }
-
-// The flag of the draining thread, which a flush() in a sink looks at.
-class Draining {
- public:
-  Draining() noexcept { t_draining = true; }
-  Draining(const Draining&) = delete;
-  Draining& operator=(const Draining&) = delete;
-  ~Draining() { t_draining = false; }
-};
 
 void say_failed(const char* key, const std::string& text) noexcept {
   base::note_swallowed("flush");
@@ -78,15 +68,21 @@ base::Status DrainLoop::start() {
 }
 
 void DrainLoop::flush() {
-  if (t_draining) return;
+  if (t_serves_sinks) return;
   const std::uint64_t mine = requests_.add();
-  if (!threadless_.load()) {
+  if (threadless_.load()) {
+    drain_here();
+  } else {
     Journal::instance().wake().raise();
-    return requests_.await(mine, kFlushPatienceNs);
+    requests_.await(mine, kFlushPatienceNs);
   }
+  sinks_.await(deadline_after(kForFlush.sinks_ns));
+}
+
+void DrainLoop::drain_here() {
   const std::lock_guard lock(watch_->lock);
   if (watch_->over) return;
-  const Draining draining;
+  const Serving serving;
   const std::uint64_t newest = requests_.newest();
   try_tick();
   requests_.finish(newest);
@@ -98,7 +94,7 @@ void DrainLoop::finish() {
   if (thread_.joinable() || threadless_.load()) {
     const std::lock_guard lock(watch_->lock);
     if (!std::exchange(watch_->over, true)) {
-      const Draining draining;
+      const Serving serving;
       keeper_.recover_once();  // the thread may not have got its turn
       try_last_tick();
     }
@@ -113,7 +109,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   wake.wait(seen_at_start, kMomentNs);
   std::unique_lock lock(watch.lock);
   if (watch.over) return;
-  t_draining = true;
+  const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
     const std::uint32_t seen = wake.now();
@@ -131,8 +127,7 @@ void DrainLoop::use_idle_time(std::uint32_t seen) {
   const base::Event& wake = Journal::instance().wake();
   while (wake.now() == seen && !Journal::instance().warm_ahead()) {
   }
-  SpoolSink* spool = sinks_.spool();
-  while (spool != nullptr && wake.now() == seen && !spool->tidy_some()) {
+  while (wake.now() == seen && !sinks_.tidy_some()) {
   }
 }
 
@@ -172,6 +167,7 @@ void DrainLoop::try_tick() noexcept {
   try {
     tick(kNone, false);
   } catch (const std::exception& error) {
+    keeper_.keep_file();
     say_failed("tick",
                std::string("a flush failed, and what it held may be lost: ") + error.what());
   }
@@ -182,17 +178,21 @@ void DrainLoop::last_tick(const Patience& patience) {
   captures_.hurry();
   transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
   transfer_.give_up_captures();
-  if (sinks_.flush(deadline_after(patience.sinks_ns), true)) return;
-  all_written_ = false;
-  if (const SpoolSink* spool = sinks_.spool(); spool != nullptr && spool->waiting() != 0)
-    keeper_.say_left_behind(spool->waiting(), spool->path());
+  const std::uint64_t deadline = deadline_after(patience.sinks_ns);
+  if (!sinks_.flush(deadline, true)) {
+    keeper_.keep_file();
+    if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
+      keeper_.say_left_behind(batches);
+  }
+  sinks_.await(deadline);
+  sinks_.close();
 }
 
 void DrainLoop::try_last_tick() noexcept {
   try {
     last_tick(kAtTheEnd);
   } catch (const std::exception& error) {
-    all_written_ = false;
+    keeper_.keep_file();
     say_failed("last-tick", std::string("the last flush failed: ") + error.what() +
                                 "; run sonde autopsy on the output directory");
   }

@@ -37,18 +37,14 @@ class DrainLoop {
   base::Status start();
 
   // Any thread. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s. On the draining thread it returns at once: a sink that flushes would wait for
-  // itself.
+  // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that
+  // serves sinks it returns at once: a sink that flushes would wait for itself.
   void flush();
   // The thread that ends the session, once: drains everything that is left. It does so itself,
   // because on a busy machine it takes milliseconds until the drain thread gets its turn.
   void finish();
   // The draining thread: everything that is left, to all sinks, for the last time.
   void last_tick(const Patience& patience);
-
-  // Something stays in the journal that is not in the spool. The thread that ends the session.
-  void keep_journal() noexcept { all_written_ = false; }
-  bool all_written() const noexcept { return all_written_; }
 
  private:
   // What the drain thread and the end of the session share. The thread touches the session only
@@ -63,6 +59,7 @@ class DrainLoop {
   void tick(const Patience& patience, bool last);
   void try_tick() noexcept;
   void try_last_tick() noexcept;
+  void drain_here();
   void use_idle_time(std::uint32_t seen);
 
   Transfer& transfer_;
@@ -76,7 +73,6 @@ class DrainLoop {
   FlushRequests requests_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> threadless_{false};  // no thread could be had
-  bool all_written_ = true;
 };
 
 }  // namespace sonde::session

@@ -17,6 +17,11 @@ namespace sonde::session {
 using record::Journal;
 using record::Lane;
 
+void Moved::append(const Moved& later) {
+  tails.insert(tails.end(), later.tails.begin(), later.tails.end());
+  blocks.insert(blocks.end(), later.blocks.begin(), later.blocks.end());
+}
+
 Drainer::Drainer()
     : view_{Journal::instance().memory(), record::kMaxBlocks}, reader_(view_, &waiting_) {}
 

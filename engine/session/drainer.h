@@ -15,6 +15,9 @@ namespace sonde::session {
 struct Moved {
   std::vector<std::pair<std::uint32_t, record::RingTail>> tails;  // by lane number
   std::vector<std::uint32_t> blocks;                              // read to their end
+
+  // Committed as one: `later` reaches further, so its positions come last.
+  void append(const Moved& later);
 };
 
 // Spans whose GPU time does not come within this time are written without it; those whose place is

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/base/file.h"
+#include "engine/base/json_members.h"
 
 namespace sonde::session {
 
@@ -32,6 +33,18 @@ void on_process_exit(int status, void*) {
   g_owed = nullptr;
 }
 
+// The attribute `ended_by` of that session's span, as it stands in the batch; "": there is none.
+std::string_view ended_by_of(std::string_view batch, const base::Id& session) {
+  std::string start = "{\"id\":\"" + std::string(32, '0');
+  base::write_hex(session, start.data() + start.size() - 32);
+  const std::size_t span = batch.find(start);
+  if (span == std::string_view::npos) return {};
+  const std::string_view attrs = base::find_member(batch.substr(span + 1), "attrs").raw();
+  if (!attrs.starts_with('{')) return {};
+  const base::JsonValue ended_by = base::find_member(attrs.substr(1), "ended_by");
+  return ended_by.plain_text().empty() ? std::string_view() : ended_by.raw();
+}
+
 }  // namespace
 
 void amend_at_exit(std::string file, const base::Id& session) noexcept try {
@@ -43,21 +56,14 @@ void amend_at_exit(std::string file, const base::Id& session) noexcept try {
 }
 
 std::string with_exit_status(std::string_view batch, const base::Id& session, int status) {
-  constexpr std::string_view kKey = "\"ended_by\":\"";
-  std::string start = "{\"id\":\"" + std::string(32, '0');
-  base::write_hex(session, start.data() + start.size() - 32);
-  const std::size_t span = batch.find(start);
-  if (span == std::string_view::npos) return {};
-  const std::size_t value = batch.find(kKey, span);
-  if (value == std::string_view::npos) return {};
-  const std::size_t from = value + kKey.size();
-  const std::size_t to = batch.find('"', from);
-  if (to == std::string_view::npos) return {};
+  const std::string_view ended_by = ended_by_of(batch, session);
+  if (ended_by.empty()) return {};
+  const auto from = static_cast<std::size_t>(ended_by.data() - batch.data());
   const int code = status & 0xFF;
   std::string out(batch.substr(0, from));
-  out += code == 0 ? std::string_view("return") : batch.substr(from, to - from);
-  out += "\",\"exit_code\":" + std::to_string(code);
-  out += batch.substr(to + 1);
+  out += code == 0 ? std::string_view("\"return\"") : ended_by;
+  out += ",\"exit_code\":" + std::to_string(code);
+  out += batch.substr(from + ended_by.size());
   return out;
 }
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -13,8 +12,8 @@
 #include "engine/base/swallowed.h"
 #include "engine/journal/inspect.h"
 #include "engine/record/journal.h"
-#include "engine/run/recovery.h"
 #include "engine/spool/directory.h"
+#include "engine/spool/recovery.h"
 
 namespace sonde::session {
 
@@ -66,23 +65,21 @@ base::Status JournalKeeper::attach() {
     status = base::make_directories(base::join_path(output_dir_, spool::kSpoolFolder));
   usable_ = status.ok();
   if (!status.ok()) return status;
-  std::string name =
-      spool::batch_file_name(base::wall_clock_ns(), Journal::instance().key());
-  name.replace(name.size() - std::strlen(".json"), std::string::npos, journal::kJournalSuffix);
-  path_ = base::join_path(live, name);
+  path_ =
+      base::join_path(live, journal::file_name(base::wall_clock_ns(), Journal::instance().key()));
   return Journal::instance().attach_file(path_);
 }
 
-void JournalKeeper::release(bool all_written) {
-  Journal::instance().say_ended(all_written);
+void JournalKeeper::release() {
+  Journal::instance().say_ended(all_written());
   // What could not be written stays in the file: the next session in this directory, or an autopsy,
   // moves it to the spool.
-  Journal::instance().detach_file(all_written);
+  Journal::instance().detach_file(all_written());
 }
 
-void JournalKeeper::end_by_signal(bool all_written) {
-  Journal::instance().say_ended(all_written);
-  if (all_written && Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
+void JournalKeeper::end_by_signal() {
+  Journal::instance().say_ended(all_written());
+  if (all_written() && Journal::instance().on_file()) ::unlink(Journal::instance().path().c_str());
 }
 
 void JournalKeeper::grow() {
@@ -163,7 +160,8 @@ void JournalKeeper::recover_once() noexcept {
 }
 
 void JournalKeeper::recover() {
-  const run::Recovery recovery = run::recover_directory(output_dir_, Journal::instance().path());
+  const model::Recovery recovery =
+      spool::recover_directory(output_dir_, Journal::instance().path());
   counts_.journals.store(recovery.journals);
   counts_.spans.store(recovery.spans + recovery.open_scopes);
   counts_.problems.store(recovery.problems.size());
@@ -182,9 +180,10 @@ void JournalKeeper::recover() {
     warn("recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
 }
 
-void JournalKeeper::say_left_behind(std::uint64_t batches, const std::string& path) const {
+void JournalKeeper::say_left_behind(std::uint64_t batches) const {
   if (!usable_) return;  // said at the start
-  const std::string left = std::to_string(batches) + " batches could not be written to " + path;
+  const std::string left = std::to_string(batches) + " batches could not be written to " +
+                           base::join_path(output_dir_, spool::kSpoolFolder);
   const Journal& journal = Journal::instance();
   warn("left-behind", journal.on_file()
                           ? left + " and stay in " + journal.path() +

@@ -35,7 +35,7 @@ class JournalKeeper {
   // span is in the header already.
   void open(Complaints& complaints);
   // The session is over: back to memory. The file stays if it has what the spool has not.
-  void release(bool all_written);
+  void release();
 
   // -- the draining thread --
 
@@ -52,14 +52,17 @@ class JournalKeeper {
   void say_lost_pages() noexcept;
   // Moves journals of dead processes into the spool, the first time it is called.
   void recover_once() noexcept;
-  // At the end: `batches` could not be written to the spool at `path`.
-  void say_left_behind(std::uint64_t batches, const std::string& path) const;
+  // At the end: so many batches could not be written to the spool.
+  void say_left_behind(std::uint64_t batches) const;
   // The process is about to die by a signal: marks the journal as ended and removes its file if all
   // of it is in the spool.
-  static void end_by_signal(bool all_written);
+  void end_by_signal();
 
   // -- any thread --
 
+  // Something may be in the journal that is not in the spool: its file outlives the session.
+  void keep_file() noexcept { all_written_.store(false); }
+  bool all_written() const noexcept { return all_written_.load(); }
   Attributes& attributes() noexcept { return attributes_; }
   void count(Counters& all) const;
 
@@ -72,6 +75,7 @@ class JournalKeeper {
   std::string output_dir_;
   std::string path_;  // of the file, also when the journal is not on it any more
   Attributes attributes_;
+  std::atomic<bool> all_written_{true};
   bool usable_ = true;  // false: the output directory cannot be made
   bool recovered_ = false;
   bool unsaid_loss_ = false;  // start_over() was called

@@ -10,15 +10,6 @@
 
 namespace sonde::session {
 
-namespace {
-
-void append(Moved& first, const Moved& second) {
-  first.tails.insert(first.tails.end(), second.tails.begin(), second.tails.end());
-  first.blocks.insert(first.blocks.end(), second.blocks.begin(), second.blocks.end());
-}
-
-}  // namespace
-
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
                   const Moved& moved, std::size_t snapshots) {
   if (retry() && write(created_ns, batch_id, json, moved)) {
@@ -56,8 +47,8 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
     base::log_once(base::LogLevel::kWarning, "flush", "spool-write",
                    status.text() +
                        "; batches wait in memory and are tried again, the oldest is dropped beyond "
-                       "64 MiB: free space or make " +
-                       directory_.path() + " writable");
+                       "64 MiB",
+                   "free space or make " + directory_.path() + " writable");
     return false;
   }
   commit(moved);
@@ -68,7 +59,7 @@ void Outbox::skip(const Moved& moved) {
   if (waiting_.empty()) return commit(moved);
   // Committed now, these positions would take the records of the waiting batches along. They are
   // committed with the newest of those.
-  append(waiting_.back().moved, moved);
+  waiting_.back().moved.append(moved);
 }
 
 void Outbox::forget_positions() {
@@ -97,17 +88,21 @@ std::uint64_t Outbox::drop_snapshots() {
   return snapshots_lost() - before;
 }
 
+void Outbox::lose(std::size_t snapshots) noexcept {
+  lose_snapshots(snapshots);
+  lost_.fetch_add(1, std::memory_order_relaxed);
+}
+
 // Its positions are committed after those of the batches before it.
 void Outbox::give_up(std::deque<Waiting>::iterator batch) {
   if (batch == waiting_.begin()) {
     commit(batch->moved);
   } else {
-    append(std::prev(batch)->moved, batch->moved);
+    std::prev(batch)->moved.append(batch->moved);
   }
   waiting_bytes_ -= batch->json.size();
-  snapshots_lost_.fetch_add(batch->snapshots, std::memory_order_relaxed);
+  lose(batch->snapshots);
   waiting_.erase(batch);
-  lost_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace sonde::session

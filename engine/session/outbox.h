@@ -33,6 +33,11 @@ class Outbox {
   void forget_positions();
   // Gives up the waiting batches that hold snapshots; returns how many snapshot records they had.
   std::uint64_t drop_snapshots();
+  // Counts a batch that send() could not take, with so many records of snapshots.
+  void lose(std::size_t snapshots) noexcept;
+  void lose_snapshots(std::size_t snapshots) noexcept {
+    snapshots_lost_.fetch_add(snapshots, std::memory_order_relaxed);
+  }
   // Lets go of what waits: the session is over, and the journal that it leaves behind has those
   // records.
   void abandon();

@@ -13,6 +13,16 @@ std::string_view OutgoingBatch::json() const {
   return json_.view();
 }
 
+std::size_t OutgoingBatch::bytes() const noexcept {
+  std::size_t all = json_.size();
+  for (const model::Batch* each : {&records, &earlier_marks, &open_scopes}) {
+    all += each->spans.capacity() * sizeof(model::Span) +
+           each->marks.capacity() * sizeof(model::Mark) +
+           each->snapshots.capacity() * sizeof(model::Snapshot) + each->arena.bytes();
+  }
+  return all;
+}
+
 void OutgoingBatch::clear() noexcept {
   records.clear();
   moved.tails.clear();

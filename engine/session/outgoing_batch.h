@@ -1,6 +1,7 @@
 // One batch on its way through the sinks, with what some of them need besides its records.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,8 @@
 
 namespace sonde::session {
 
-// Used by the draining thread alone. A sink sees it as const, and only during Sink::accept: the
-// next batch uses the same memory.
+// Owned by one thread at a time: the draining thread, then perhaps the delivery thread. A sink sees
+// it as const, and only during Sink::accept.
 class OutgoingBatch {
  public:
   model::Batch records;
@@ -26,6 +27,9 @@ class OutgoingBatch {
 
   // The batch as spool v1. The first sink that asks has it encoded; where none asks, it never is.
   std::string_view json() const;
+
+  // How much memory it takes up, about.
+  std::size_t bytes() const noexcept;
 
   // Empty again, before the next one is filled in.
   void clear() noexcept;

@@ -22,7 +22,7 @@ Session::Session(Shared& shared, Options options)
       options_(std::move(options)),
       sinks_(shared, options_),
       captures_(options_.output_dir, options_.blobs),
-      keeper_(sinks_.spool() != nullptr ? options_.output_dir : std::string()),
+      keeper_(sinks_.durable() ? options_.output_dir : std::string()),
       transfer_(shared, keeper_, captures_, sinks_, options_.on_demand),
       loop_(transfer_, keeper_, captures_, sinks_, options_.flush_interval_ns,
             [this] { end_by_signal(); }) {
@@ -41,7 +41,7 @@ void Session::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::B
 
 void Session::await_exit_status() {
   awaits_exit_status_ = true;
-  if (sinks_.spool() != nullptr) sinks_.spool()->find(root_id_);
+  sinks_.find(root_id_);
 }
 
 void Session::close_scopes(bool for_good) {
@@ -53,7 +53,7 @@ void Session::close_scopes(bool for_good) {
   if (thread != nullptr) {
     record::close_everything(*thread);
   } else {
-    loop_.keep_journal();  // no lane to be had: the scopes stay in the journal
+    keeper_.keep_file();  // no lane to be had: the scopes stay in the journal
   }
   Journal::instance().leave_session();
 }
@@ -61,21 +61,20 @@ void Session::close_scopes(bool for_good) {
 void Session::finish() {
   loop_.finish();
   captures_.stop_writing();
-  if (!awaits_exit_status_ || !loop_.all_written() || sinks_.spool() == nullptr) return;
-  if (const std::string& file = sinks_.spool()->found_in(); !file.empty())
-    amend_at_exit(file, root_id_);
+  if (!awaits_exit_status_ || !keeper_.all_written()) return;
+  if (std::string file = sinks_.found_in(); !file.empty()) amend_at_exit(std::move(file), root_id_);
 }
 
 void Session::release() {
   Journal& journal = Journal::instance();
   {
     const Standstill standstill;
-    keeper_.release(loop_.all_written());
+    keeper_.release();
     {
       const std::lock_guard lock(shared_.lock);
       transfer_.start_over_if_lost();
     }
-    if (sinks_.spool() != nullptr) sinks_.spool()->abandon();
+    sinks_.abandon();
     {
       // Threads that end write although the gate is closed.
       const std::scoped_lock lock(shared_.lock, journal.backing());
@@ -96,7 +95,7 @@ void Session::end_by_signal() {
         {{"ended_by", "\"signal\""}, {"signal", hung_up ? "\"SIGHUP\"" : "\"SIGTERM\""}});
     close_scopes(true);  // recording ends here, so that the last tick sees all of it
     loop_.last_tick(DrainLoop::kOnSignal);
-    JournalKeeper::end_by_signal(loop_.all_written());
+    keeper_.end_by_signal();
   } catch (...) {
     // The journal has it all.
   }
@@ -106,7 +105,7 @@ void Session::end_by_signal() {
 Counters Session::counters() const {
   Counters all;
   all.mode = Counters::Mode::kNormal;
-  if (sinks_.spool() != nullptr) sinks_.spool()->count(all);
+  sinks_.count(all);
   captures_.count(all);
   transfer_.count(all);
   keeper_.count(all);

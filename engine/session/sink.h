@@ -3,16 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string_view>
 
 #include "engine/session/outgoing_batch.h"
 
 namespace sonde::session {
 
-// All methods are called by the thread that drains: the drain thread, or the thread that ends the
-// session. They are never called at the same time, and never with a lock held that a recording
-// thread could want; so a sink may take the GIL. What a sink throws is counted and said once, and
-// the other sinks go on.
+// The methods of one sink are never called at the same time, and never with a lock held that a
+// recording thread could want; so a sink may take the GIL. The spool and the memory are served by
+// the draining thread, all others by the delivery thread (delivery.h). What a sink throws is
+// counted and said once, and the other sinks go on.
 class Sink {
  public:
   // What a batch has to hold for this sink besides spans and marks.
@@ -27,18 +28,36 @@ class Sink {
   virtual std::string_view name() const noexcept = 0;
   virtual Needs needs() const noexcept { return {}; }
 
-  // Takes what it needs of the batch and returns. What takes long (a network) is done on a thread
-  // of the sink's own: while this runs, the batch is safe, but the next one is not drained.
+  // Takes what it needs of the batch and returns. While this runs, further batches wait for the
+  // delivery thread; beyond its bound they are lost to the sinks. A sink that needs long for a batch
+  // (a network) works on a thread of its own.
   virtual void accept(const OutgoingBatch& batch) = 0;
 
-  // After each tick: everything that was recorded before it has been accepted. Waits for what the
-  // sink has under way, until `deadline_ns` by base::monotonic_ns() at most; 0: do not wait.
-  // `last`: the session ends, nothing follows. True when nothing is left.
+  // After each tick in which the sink got a batch, and until it returns true: everything recorded
+  // before the tick has been accepted. Waits for what the sink has under way, until `deadline_ns` by
+  // base::monotonic_ns() at most; 0: do not wait. `last`: the session ends, nothing follows. True
+  // when nothing is left.
   virtual bool flush(std::uint64_t deadline_ns, bool last) = 0;
 };
 
 // Any thread. A sink, or a function of the host that it called, has failed: counts it and says it
 // once for each name.
 void say_sink_failed(std::string_view name, std::string_view what) noexcept;
+
+// Whatever the work of a sink throws, the next one has its turn. False where it has thrown.
+template <typename Work>
+bool guarded(std::string_view name, Work work) noexcept {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    say_sink_failed(name, error.what());
+  } catch (...) {
+    say_sink_failed(name, "unknown error");
+  }
+  return false;
+}
+inline bool hand(Sink& sink, const OutgoingBatch& batch) noexcept {
+  return guarded(sink.name(), [&] { return sink.accept(batch), true; });
+}
 
 }  // namespace sonde::session

@@ -1,10 +1,7 @@
 #include "engine/session/sinks.h"
 
-#include <exception>
-#include <string>
+#include <utility>
 
-#include "engine/base/log.h"
-#include "engine/base/swallowed.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/line_sink.h"
 
@@ -12,64 +9,68 @@ namespace sonde::session {
 
 namespace {
 
-// Whatever a sink does, the next one has its turn.
-template <typename Work>
-bool guarded(Sink& sink, Work work) noexcept {
-  try {
-    return work();
-  } catch (const std::exception& error) {
-    say_sink_failed(sink.name(), error.what());
-  } catch (...) {
-    say_sink_failed(sink.name(), "unknown error");
-  }
-  return false;
-}
-
-void hand(Sink& sink, const OutgoingBatch& batch) noexcept {
-  guarded(sink, [&] {
-    sink.accept(batch);
-    return true;
-  });
+// Those that are not durable.
+std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
+  std::vector<std::shared_ptr<Sink>> all;
+  if (options.on_batch) all.push_back(std::make_shared<EventStreamSink>(options.on_batch));
+  if (!options.lines.empty())
+    all.push_back(std::make_shared<LineSink>(options.lines, options.face.prefix()));
+  all.insert(all.end(), options.more_sinks.begin(), options.more_sinks.end());
+  return all;
 }
 
 }  // namespace
 
-void say_sink_failed(std::string_view name, std::string_view what) noexcept {
-  try {
-    const std::string place = std::string(name) + " sink";
-    base::note_swallowed(place);
-    base::log_once(base::LogLevel::kWarning, "flush", place,
-                   "the " + std::string(name) + " sink failed (" + std::string(what) +
-                       "); it is called again with the next batch");
-  } catch (...) {
-    // No memory for the message.
-  }
-}
+Sinks::Sinks(Shared& shared, const Options& options) : Sinks(shared, options, others_of(options)) {}
 
-Sinks::Sinks(Shared& shared, const Options& options) : memory_(shared) {
+Sinks::Sinks(Shared& shared, const Options& options,
+             const std::vector<std::shared_ptr<Sink>>& others)
+    : memory_(shared), delivery_(others) {
   if (options.spool && !options.output_dir.empty()) {
     spool_ = std::make_unique<SpoolSink>(options.output_dir, options.spool_max_bytes);
     needs_ = spool_->needs();
   }
-  if (options.on_batch) others_.push_back(std::make_shared<EventStreamSink>(options.on_batch));
-  if (!options.lines.empty())
-    others_.push_back(std::make_shared<LineSink>(options.lines, options.face.prefix()));
-  others_.insert(others_.end(), options.more_sinks.begin(), options.more_sinks.end());
-  for (const auto& sink : others_) {
+  for (const auto& sink : others) {
     const Sink::Needs needs = sink->needs();
     needs_.snapshots = needs_.snapshots || needs.snapshots;
     needs_.context = needs_.context || needs.context;
   }
 }
 
-void Sinks::accept(const OutgoingBatch& batch) {
-  if (spool_) {
-    hand(*spool_, batch);
-  } else {
+std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch) {
+  if (!store_held_back()) give_up_held_back(batch->moved);
+  const bool stored = store(*batch);
+  hand(memory_, *batch);
+  if (stored) return delivery_.accept(std::move(batch));
+  held_back_ = std::move(batch);
+  return nullptr;
+}
+
+bool Sinks::store(const OutgoingBatch& batch) noexcept {
+  if (spool_) return hand(*spool_, batch);
+  return guarded("journal", [&] {
     commit(batch.moved);
-  }
-  hand(memory_, batch);
-  for (const auto& sink : others_) hand(*sink, batch);
+    return true;
+  });
+}
+
+// True when none is held back any more.
+bool Sinks::store_held_back() noexcept {
+  if (!held_back_) return true;
+  if (!store(*held_back_)) return false;
+  delivery_.accept(std::move(held_back_));
+  return true;
+}
+
+// Its records are lost once `next` is committed, which reaches further.
+void Sinks::give_up_held_back(Moved& next) noexcept {
+  if (spool_) spool_->lose(*held_back_);
+  guarded("journal", [&] {
+    held_back_->moved.append(next);
+    next = std::move(held_back_->moved);
+    return true;
+  });
+  delivery_.accept(std::move(held_back_));
 }
 
 void Sinks::remember(const OutgoingBatch& batch) {
@@ -78,7 +79,9 @@ void Sinks::remember(const OutgoingBatch& batch) {
 }
 
 void Sinks::skip(const Moved& moved) {
-  if (spool_) {
+  if (held_back_) {
+    held_back_->moved.append(moved);
+  } else if (spool_) {
     spool_->skip(moved);
   } else {
     commit(moved);
@@ -86,10 +89,37 @@ void Sinks::skip(const Moved& moved) {
 }
 
 bool Sinks::flush(std::uint64_t deadline_ns, bool last) noexcept {
-  const bool durable =
-      !spool_ || guarded(*spool_, [&] { return spool_->flush(deadline_ns, last); });
-  for (const auto& sink : others_) guarded(*sink, [&] { return sink->flush(deadline_ns, last); });
-  return durable;
+  bool written = store_held_back();
+  if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
+  if (spool_) {
+    const auto flush = [&] { return spool_->flush(deadline_ns, last); };
+    written = guarded(spool_->name(), flush) && written;
+  }
+  delivery_.flush(deadline_ns, last);
+  return written;
+}
+
+std::uint64_t Sinks::waiting() const noexcept {
+  return (spool_ ? spool_->waiting() : 0) + (held_back_ ? 1 : 0);
+}
+
+void Sinks::forget_positions() {
+  if (held_back_) held_back_->moved = {};
+  if (spool_) spool_->forget_positions();
+}
+
+void Sinks::abandon() {
+  if (spool_) spool_->abandon();
+  if (held_back_) commit(held_back_->moved);
+  held_back_.reset();
+}
+
+void Sinks::find(const base::Id& span) {
+  if (spool_) spool_->find(span);
+}
+
+void Sinks::count(Counters& all) const {
+  if (spool_) spool_->count(all);
 }
 
 }  // namespace sonde::session

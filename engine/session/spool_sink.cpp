@@ -14,25 +14,30 @@ void SpoolSink::find(const base::Id& span) {
 
 void SpoolSink::accept(const OutgoingBatch& batch) {
   const model::Batch& records = batch.records;
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
-               records.snapshots.size());
-  if (!wants_.load(std::memory_order_acquire)) return;
   const auto is_wanted = [this](const model::Span& span) { return span.id == wanted_; };
-  if (std::ranges::any_of(records.spans, is_wanted)) {
+  if (wants_.load(std::memory_order_acquire) && std::ranges::any_of(records.spans, is_wanted)) {
     found_in_ = base::join_path(directory_.path(),
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
+  // Last: a batch that is committed must not be handed over again because of an exception.
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
+               records.snapshots.size());
+}
+
+void SpoolSink::lose(const OutgoingBatch& batch) noexcept {
+  lost_some_ = true;
+  outbox_.lose(batch.records.snapshots.size());
 }
 
 bool SpoolSink::flush(std::uint64_t, bool last) {
-  if (outbox_.retry()) return true;
+  if (outbox_.retry()) return !lost_some_;
   if (!last) return false;
   if (const std::uint64_t records = outbox_.drop_snapshots(); records != 0) {
     base::log_once(base::LogLevel::kWarning, "flush", "snapshots-lost",
                    std::to_string(records) + " snapshot records could not be written to " +
                        directory_.path() + " and are lost: free space or make it writable");
   }
-  return outbox_.waiting() == 0;
+  return outbox_.waiting() == 0 && !lost_some_;
 }
 
 void SpoolSink::count(Counters& all) const {

@@ -20,7 +20,16 @@ class SpoolSink : public Sink {
 
   std::string_view name() const noexcept override { return "spool"; }
   Needs needs() const noexcept override { return {.snapshots = true}; }
+  // May be called again with a batch for which it has thrown: nothing of that batch is committed.
   void accept(const OutgoingBatch& batch) override;
+  // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
+  // false from now on.
+  void lose(const OutgoingBatch& batch) noexcept;
+  // The session ends, and accept() has thrown for this batch: the journal keeps its spans and
+  // marks, but has no copy of its snapshots.
+  void lose_snapshots(const OutgoingBatch& batch) noexcept {
+    outbox_.lose_snapshots(batch.records.snapshots.size());
+  }
   // Tries again what could not be written. At the end the snapshots among it are given up, of which
   // the journal has no copy.
   bool flush(std::uint64_t deadline_ns, bool last) override;
@@ -50,6 +59,7 @@ class SpoolSink : public Sink {
   base::Id wanted_;
   std::atomic<bool> wants_{false};  // wanted_ is set
   std::string found_in_;
+  bool lost_some_ = false;
 };
 
 }  // namespace sonde::session

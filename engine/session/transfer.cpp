@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -34,8 +35,8 @@ void Transfer::drain() {
   }
   for (bool more = true; more;) {
     more = next_batch();
-    if (batch_.records.empty() || is_only_the_session()) {
-      sinks_.remember(batch_);
+    if (batch_->records.empty() || is_only_the_session()) {
+      sinks_.remember(*batch_);
     } else {
       deliver();
     }
@@ -43,19 +44,28 @@ void Transfer::drain() {
   }
 }
 
+OutgoingBatch& Transfer::fresh_batch() {
+  if (batch_) {
+    batch_->clear();
+  } else {
+    batch_ = std::make_unique<OutgoingBatch>();
+  }
+  return *batch_;
+}
+
 // Fills batch_; true when another one has to follow.
 bool Transfer::next_batch() {
-  batch_.clear();
+  OutgoingBatch& batch = fresh_batch();
   const std::lock_guard lock(shared_.lock);
-  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch_.records, batch_.moved);
+  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch.records, batch.moved);
   if (start_over_if_lost()) {
-    batch_.clear();
+    batch.clear();
     return false;
   }
   if (sinks_.needs().context) {
-    for (const model::Span& span : batch_.records.spans)
-      shared_.memory.copy_open_marks(span.id, batch_.earlier_marks);
-    shared_.drainer.append_open(batch_.open_scopes);
+    for (const model::Span& span : batch.records.spans)
+      shared_.memory.copy_open_marks(span.id, batch.earlier_marks);
+    shared_.drainer.append_open(batch.open_scopes);
   }
   return more;
 }
@@ -63,7 +73,7 @@ bool Transfer::next_batch() {
 // A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
 // interest) leaves no run behind.
 bool Transfer::is_only_the_session() const {
-  const model::Batch& records = batch_.records;
+  const model::Batch& records = batch_->records;
   return on_demand_ && batches() == 0 && records.record_count() == 1 && records.spans.size() == 1 &&
          records.spans.front().is_session();
 }
@@ -73,19 +83,19 @@ bool Transfer::start_over_if_lost() {
   const Standstill standstill;
   keeper_.start_over();
   shared_.drainer.start_over();
-  if (sinks_.spool() != nullptr) sinks_.spool()->forget_positions();
+  sinks_.forget_positions();
   return true;
 }
 
 void Transfer::deliver() {
-  model::Batch& records = batch_.records;
+  model::Batch& records = batch_->records;
   const base::ClockAnchor& anchor = Journal::instance().anchor();
   records.batch_id = base::random_id();
   records.created_ns =
       std::max(base::to_wall_ns(anchor, base::monotonic_ns()), last_created_ns_ + 1);
   last_created_ns_ = records.created_ns;
   batches_.fetch_add(1, std::memory_order_relaxed);
-  sinks_.accept(batch_);
+  batch_ = sinks_.accept(std::move(batch_));
 }
 
 void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {
@@ -123,15 +133,14 @@ void Transfer::give_up_captures() {
 void Transfer::deliver_captures() {
   Captures& captures = captures_.captures();
   for (bool more = true; more;) {
-    batch_.clear();
-    batch_.announcements = captures.take_alarms();
-    for (const std::string& alarm : batch_.announcements)
+    OutgoingBatch& batch = fresh_batch();
+    batch.announcements = captures.take_alarms();
+    for (const std::string& alarm : batch.announcements)
       base::log_once(base::LogLevel::kWarning, "profiler", alarm, alarm);
     // Without a sink for them snapshots are only counted.
-    more = captures.collect(kSnapshotsPerBatch, sinks_.needs().snapshots, batch_.records);
-    if (sinks_.spool() == nullptr)
-      snapshots_.fetch_add(captures.collected(), std::memory_order_relaxed);
-    if (!batch_.records.empty()) deliver();
+    more = captures.collect(kSnapshotsPerBatch, sinks_.needs().snapshots, batch.records);
+    if (!sinks_.durable()) snapshots_.fetch_add(captures.collected(), std::memory_order_relaxed);
+    if (!batch.records.empty()) deliver();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "engine/session/capture_queue.h"
 #include "engine/session/counters.h"
@@ -38,13 +39,16 @@ class Transfer {
   // Begins again where pages of the journal were lost, and returns true. The drain lock is held.
   bool start_over_if_lost();
   // Gives large buffers back to the system.
-  void shrink() noexcept { batch_.shrink(); }
+  void shrink() noexcept {
+    if (batch_) batch_->shrink();
+  }
 
   // Any thread. How many batches went through the sinks.
   std::uint64_t batches() const noexcept { return batches_.load(std::memory_order_relaxed); }
   void count(Counters& all) const;
 
  private:
+  OutgoingBatch& fresh_batch();
   bool next_batch();
   bool is_only_the_session() const;
   void deliver_captures();
@@ -55,7 +59,7 @@ class Transfer {
   CaptureQueue& captures_;
   Sinks& sinks_;
   bool on_demand_;
-  OutgoingBatch batch_;
+  std::unique_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
   std::int64_t last_created_ns_ = 0;
   // Snapshots are counted here where no spool counts what it has written.
   std::atomic<std::uint64_t> batches_{0}, snapshots_{0};

@@ -11,11 +11,10 @@
 
 #include "engine/base/cuda_driver.h"
 #include "engine/snapshot/capture.h"
+#include "engine/snapshot/cuda_state.h"
 #include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
-
-enum class CudaState : std::uint8_t { kPreparing, kReady, kUnavailable };
 
 // Begins to compile the kernels for this device, on a thread of its own, unless that is done.
 CudaState prepare_cuda(int device) noexcept;

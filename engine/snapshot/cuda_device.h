@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,7 +13,7 @@
 
 #include "engine/base/cuda_driver.h"
 #include "engine/base/status.h"
-#include "engine/snapshot/cuda.h"
+#include "engine/snapshot/cuda_state.h"
 
 namespace sonde::snapshot {
 

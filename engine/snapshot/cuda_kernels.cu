@@ -4,9 +4,8 @@
 //   combine_moments    per tensor: the above, and from it the edges of the histogram
 //   measure_histogram  the histogram of each tensor
 //
-// Compiled at run time (NVRTC), so no header of CUDA's is included. A tile is a fixed number of
-// elements and tiles are combined in a fixed order: the same memory gives the same numbers, every
-// time. What the numbers mean is said in engine/snapshot/statistics.h.
+// Compiled at run time (NVRTC), so no header of CUDA's is included. Tiles have a fixed size and are
+// combined in a fixed order, so that the same memory always gives the same numbers.
 #include "engine/snapshot/cuda_elements.cuh"
 
 constexpr int kUnroll = 4;  // loads under way
@@ -364,8 +363,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   prepare(in, out, edges[blockIdx.x]);
 }
 
-// Histogram of one thread: sixteen counters of a byte, bins 0 2 4 6, 1 3 5 7, 8 10 12 14, 9 11
-// 13 15.
+// One thread's histogram: 16 counters of a byte, bins 0 2 4 6, 1 3 5 7, 8 10 12 14, 9 11 13 15.
 struct Counters {
   u32 bytes[4];
 };

@@ -1,12 +1,12 @@
-// The inner loops, compiled once for each instruction set and chosen for the processor at run time.
+// The inner loops, compiled once for each instruction set (usable_kernels.h chooses at run time).
 // They see plain arrays of float or double; everything about layouts and types happens above them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 
 namespace sonde::snapshot {
 
@@ -17,14 +17,23 @@ struct Sums {
   double max = -std::numeric_limits<double>::infinity();
   std::uint64_t zeros = 0;
 
-  void add(const Sums& other) noexcept;
+  void add(const Sums& other) noexcept {
+    sum += other.sum;
+    squares += other.squares;
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+    zeros += other.zeros;
+  }
 };
 
 struct Deviations {
   double sum = 0;
   double squares = 0;
 
-  void add(const Deviations& other) noexcept;
+  void add(const Deviations& other) noexcept {
+    sum += other.sum;
+    squares += other.squares;
+  }
 };
 
 // Where the bins of finite values between `low` and `high` begin. `upper[i]` is the smallest T that
@@ -46,7 +55,11 @@ struct NonFinite {
   std::uint64_t minus_infinities = 0;  // of the infinities
 
   std::uint64_t all() const noexcept { return nans + infinities; }
-  void add(const NonFinite& other) noexcept;
+  void add(const NonFinite& other) noexcept {
+    nans += other.nans;
+    infinities += other.infinities;
+    minus_infinities += other.minus_infinities;
+  }
 };
 
 struct Kernels {
@@ -63,8 +76,5 @@ struct Kernels {
   void (*widen_halves)(const std::uint16_t*, std::size_t, float*);
   void (*widen_bfloats)(const std::uint16_t*, std::size_t, float*);
 };
-
-// Those that this processor can run, the fastest first.
-std::span<const Kernels* const> usable_kernels() noexcept;
 
 }  // namespace sonde::snapshot

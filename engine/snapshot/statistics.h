@@ -4,9 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
-
-#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 
@@ -20,9 +17,9 @@ struct Statistics {
   double norm = 0;          // the square root of the sum of squares
   std::uint64_t count = 0;  // finite values
   std::uint64_t nan_count = 0;
-  std::uint64_t inf_count = 0;   // of either sign
+  std::uint64_t inf_count = 0;        // of either sign
   std::uint64_t minus_inf_count = 0;  // of those, the negative ones
-  std::uint64_t zero_count = 0;  // of either sign
+  std::uint64_t zero_count = 0;       // of either sign
   // A value lies in the bin numbered by how many of the edges 1 to 15 it reaches, the largest in
   // the last. Where all values are equal the bins span [min, min + 1] and the first holds them all.
   std::array<std::uint64_t, kBins> counts{};
@@ -30,9 +27,5 @@ struct Statistics {
   std::uint64_t non_finite_count() const noexcept { return nan_count + inf_count; }
   double edge(int i) const noexcept;  // 0 to 16
 };
-
-// The statistics of tensors[i] go to out[i]. At most `threads` threads work, the caller one of
-// them; the result does not depend on how many. From any thread; may throw std::bad_alloc.
-void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned threads);
 
 }  // namespace sonde::snapshot

@@ -18,6 +18,7 @@ ADVICE = {
     "of a session",
     "journal-gone": "shutdown() and profile() make a new one",
     "journal": "make it writable or pass profile(path=...)",
+    "spool-write": "free space, make it writable or pass profile(path=...)",
     "blob-nowhere": 'pass profile(path=...) and output="spool"',
     "snapshots-dropped": "snapshot_drop_count in health() counts them: take them less often",
     "blob-size": 'where that is too much, pass snapshots="sampled" with a small sample_rate, or '

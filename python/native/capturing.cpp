@@ -9,6 +9,7 @@
 #include "engine/record/journal.h"
 #include "engine/session/engine.h"
 #include "engine/snapshot/cuda.h"
+#include "engine/snapshot/measure.h"
 #include "engine/snapshot/safetensors.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"

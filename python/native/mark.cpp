@@ -23,12 +23,11 @@ void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
   const std::shared_ptr<const base::Face> face = base::face();
-  const auto advice = face->advice.find("marks-dropped");
   const std::string text =
-      face->prefix() + "mark buffer full: " +
-      (advice != face->advice.end() ? advice->second
-                                    : "marks come faster than they are written, or no session is "
-                                      "open; the newest are dropped and counted");
+      (face->prefix() + "mark buffer full: ")
+          .append(face->advise("marks-dropped",
+                               "marks come faster than they are written, or no session is open; "
+                               "the newest are dropped and counted"));
   warn_user(text.c_str());
 }
 

@@ -39,7 +39,7 @@ void say_callback_failed(const char* which) {
   session::say_sink_failed(which, what);
 }
 
-// A Python callable that the drain thread may own: released under the GIL.
+// A Python callable that the delivery thread may own: released under the GIL.
 std::shared_ptr<PyObject> share(nb::object callable) {
   return {callable.release().ptr(),
           [](PyObject* object) { with_gil([object] { Py_DECREF(object); }); }};
@@ -54,7 +54,9 @@ void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
       if (line == nullptr) break;
       PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), line);
     }
-    const Ref done(PyErr_Occurred() ? nullptr : PyObject_CallOneArg(callable, list.get()));
+    const bool made = !PyErr_Occurred();
+    const Ref done(made ? call_or_stop([&] { return PyObject_CallOneArg(callable, list.get()); })
+                        : nullptr);
     if (!done) say_callback_failed("line");
   });
 }
@@ -63,7 +65,8 @@ void call_batch(PyObject* callable, std::string_view json) {
   with_gil([&] {
     const Ref text(
         PyUnicode_DecodeUTF8(json.data(), static_cast<Py_ssize_t>(json.size()), "replace"));
-    const Ref done(text ? PyObject_CallOneArg(callable, text.get()) : nullptr);
+    const Ref done(text ? call_or_stop([&] { return PyObject_CallOneArg(callable, text.get()); })
+                        : nullptr);
     if (!done) say_callback_failed("event stream");
   });
 }

@@ -1,7 +1,9 @@
 // Turns a dict of Python into the engine's options for a session.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include "engine/base/face.h"
 #include "engine/session/options.h"
@@ -17,11 +19,24 @@ session::Options session_options(const nanobind::dict& given);
 // A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
 
+// Calls into Python from a thread that the program's end does not wait for. Up to Python 3.13, a
+// thread that asks for the GIL while the interpreter ends is ended by pthread_exit, whose unwinding
+// would run our destructors without the GIL. The thread stops here instead and ends with the
+// process.
+template <typename Call>
+auto call_or_stop(Call call) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) ::pause();
+  }
+}
+
 // Takes the GIL for a callback. Does nothing once the interpreter is shutting down.
 template <typename Call>
 void with_gil(Call call) {
   if (interpreter_is_ending()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = call_or_stop([] { return PyGILState_Ensure(); });
   call();
   PyGILState_Release(state);
 }

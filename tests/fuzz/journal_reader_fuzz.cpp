@@ -22,7 +22,7 @@
 #include "engine/record/journal.h"
 #include "engine/record/mark.h"
 #include "engine/record/scope.h"
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "engine/spool/reader.h"
 
 using namespace sonde;
@@ -145,11 +145,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   write_file(place.journal, bytes);
   model::Process report;
-  if (run::inspect_journal(place.journal, report).ok()) {
+  if (spool::inspect_journal(place.journal, report).ok()) {
     touch(report.records);
     for (const model::OpenScope& open : report.state.open) touch({.spans = {open.span}});
   }
-  const run::Recovery recovery = run::recover_directory(place.directory);
+  const model::Recovery recovery = spool::recover_directory(place.directory);
   if (recovery.journals + recovery.refused + recovery.running != 1) std::abort();
   ::unlink(place.journal.c_str());
   for (const std::string& file : recovery.files)

@@ -259,3 +259,30 @@ def test_log_below_its_level_costs_no_records(caplog):
     one_epoch()
     ci.flush()
     assert [record for record in caplog.records if record.name == "cirron.trace"] == []
+
+
+def test_a_stuck_handler_does_not_keep_the_program_from_ending(spool_dir):
+    """It wakes up while the interpreter ends, and wants the GIL."""
+    run_python(
+        """
+        import logging, time
+        import cirron as ci
+
+        class Stuck(logging.Handler):
+            def emit(self, record):
+                time.sleep(3)
+
+        logging.getLogger("cirron.trace").addHandler(Stuck())
+        logging.getLogger("cirron.trace").setLevel(logging.INFO)
+        ci.profile(output=["spool", "log"], flush_interval=3600)
+        with ci.scope("x"):
+            pass
+
+        class Slow:
+            def __del__(self):
+                time.sleep(3)
+
+        slow = Slow()
+        """
+    )
+    assert Spool(spool_dir).one("x")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/snapshot/cuda_compiler.h"
+#include "engine/snapshot/measure.h"
 #include "engine/snapshot/statistics.h"
 #include "python/native/attrs.h"
 #include "python/native/tensors.h"

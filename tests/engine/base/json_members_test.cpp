@@ -60,5 +60,12 @@ TEST(JsonMembers, DamagedTextIsNoDanger) {
   EXPECT_EQ(find_member("\"a\":\"", "a").text(), "");
 }
 
+TEST(JsonMembers, EndWithTheirObject) {
+  EXPECT_FALSE(find_member(R"("a":1},{"b":2})", "b"));
+  EXPECT_FALSE(find_member(R"("a":{"c":3}},{"b":2})", "b"));
+  EXPECT_EQ(find_member(R"("a":1},{"b":2})", "a").integer(), 1);
+  EXPECT_EQ(find_member(R"("a":"x","b":[1,2]}])", "b").raw(), "[1,2]");
+}
+
 }  // namespace
 }  // namespace sonde::base

@@ -32,5 +32,21 @@ TEST(Utf8, CodePointsOfEveryLength) {
   EXPECT_EQ(written(0x10FFFF), "\xF4\x8F\xBF\xBF");
 }
 
+TEST(Utf8, DecodesWhatIsWellFormed) {
+  const auto decoded = [](std::string_view text) {
+    std::uint32_t code = 0;
+    const std::size_t length = decode_utf8(text, 0, code);
+    return std::pair(length, length == 0 ? 0 : code);
+  };
+  using Pair = std::pair<std::size_t, std::uint32_t>;
+  EXPECT_EQ(decoded("a"), Pair(1, 'a'));
+  EXPECT_EQ(decoded("\xC3\xBC"), Pair(2, 0xFC));
+  EXPECT_EQ(decoded("\xE2\x82\xAC."), Pair(3, 0x20AC));
+  EXPECT_EQ(decoded("\xF0\x9F\x98\x80"), Pair(4, 0x1F600));
+  EXPECT_EQ(decoded("\xED\xA0\x80"), Pair(3, 0xD800)) << "a surrogate";
+  for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xF4\x90\x80\x80", "\xFF"})
+    EXPECT_EQ(decoded(bad).first, 0u) << bad;
+}
+
 }  // namespace
 }  // namespace sonde::base

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/child.h"
 #include "tests/engine/support/ring_tap.h"
 #include "tests/engine/support/temp_dir.h"
@@ -45,7 +45,7 @@ TEST(Fork, ChildRecordsNothingIntoTheParentsFile) {
     });
     testing::close(testing::open("parent's too"));
     model::Process report;
-    ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
+    ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
     EXPECT_EQ(names_of(report.records.spans), (Names{"parent's too"}));
     ASSERT_EQ(report.state.open.size(), 1u);
     EXPECT_EQ(report.state.open[0].span.name, "parent's");
@@ -69,10 +69,10 @@ TEST(Fork, ChildDoesNotKeepADeadParentsJournalLocked) {
   });
   ASSERT_TRUE(parent.heard());
   model::Process report;
-  ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
+  ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
   EXPECT_EQ(report.state.fate, model::Fate::kRunning);
   parent.kill_and_wait();
-  ASSERT_TRUE(run::inspect_journal(dir / "a.journal", report).ok());
+  ASSERT_TRUE(spool::inspect_journal(dir / "a.journal", report).ok());
   EXPECT_NE(report.state.fate, model::Fate::kRunning);
 }
 

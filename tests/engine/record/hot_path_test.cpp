@@ -25,13 +25,14 @@ thread_local std::size_t t_allocations = 0;
 }
 
 #if !SONDE_SANITIZED  // which bring their own
-void* operator new(std::size_t bytes) {
+// Not inlined: the compiler would see free() of what it knows to come from new, and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++t_allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 #endif
 
 namespace sonde::record {

@@ -17,7 +17,7 @@
 #include "engine/journal/file.h"
 #include "engine/model/process.h"
 #include "engine/record/bus_guard.h"
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/child.h"
 #include "tests/engine/support/ring_tap.h"
 #include "tests/engine/support/temp_dir.h"
@@ -51,7 +51,7 @@ void detach(bool remove) {
 
 model::Process inspect(const std::string& path) {
   model::Process report;
-  const base::Status status = run::inspect_journal(path, report);
+  const base::Status status = spool::inspect_journal(path, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
 }

@@ -1,5 +1,5 @@
 // What can be read out of a journal from outside, while its owner lives and after it died.
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 
 #include <fcntl.h>
 
@@ -30,7 +30,7 @@ using Names = std::vector<std::string>;
 
 model::Process inspect(const std::string& path) {
   model::Process report;
-  const base::Status status = inspect_journal(path, report);
+  const base::Status status = spool::inspect_journal(path, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
 }
@@ -201,7 +201,7 @@ TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
   EXPECT_EQ(report.state.fate, model::Fate::kRunning);
   EXPECT_EQ(report.state.pid, owner.pid());
   EXPECT_EQ(testing::file_text(path), before);
-  EXPECT_EQ(recover_directory(dir.path()).running, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).running, 1u);
   EXPECT_EQ(testing::file_text(path), before);
 }
 
@@ -239,7 +239,7 @@ TEST(Inspect, RunningProcessUnderLoad) {
   const std::uint64_t until = base::monotonic_ns() + 2'000'000'000;
   for (int i = 0; i < 200 && base::monotonic_ns() < until; ++i) {
     model::Process report;
-    ASSERT_TRUE(inspect_journal(path, report).ok());
+    ASSERT_TRUE(spool::inspect_journal(path, report).ok());
     EXPECT_EQ(report.state.fate, model::Fate::kRunning);
     for (const model::OpenScope& open : report.state.open)
       EXPECT_TRUE(open.span.name == "outer" || open.span.name == "inner") << open.span.name;
@@ -254,7 +254,7 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
   image.header().version = 99;
   image.write(dir / "a.journal");
   model::Process report;
-  const base::Status status = inspect_journal(dir / "a.journal", report);
+  const base::Status status = spool::inspect_journal(dir / "a.journal", report);
   EXPECT_EQ(status.error(), EPROTO);
   EXPECT_NE(status.text().find("version 99"), std::string::npos) << status.text();
   EXPECT_TRUE(status.text().ends_with("read it with the sonde that wrote it")) << status.text();
@@ -263,13 +263,13 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
 TEST(Inspect, WhatIsNoJournalIsRefused) {
   const TempDir dir;
   model::Process report;
-  EXPECT_EQ(inspect_journal(dir / "none.journal", report).error(), ENOENT);
+  EXPECT_EQ(spool::inspect_journal(dir / "none.journal", report).error(), ENOENT);
   std::ofstream(dir / "empty.journal");
-  EXPECT_EQ(inspect_journal(dir / "empty.journal", report).error(), EPROTO);
+  EXPECT_EQ(spool::inspect_journal(dir / "empty.journal", report).error(), EPROTO);
   std::ofstream(dir / "text.journal") << std::string(2'000'000, 'x');
-  EXPECT_EQ(inspect_journal(dir / "text.journal", report).error(), EPROTO);
+  EXPECT_EQ(spool::inspect_journal(dir / "text.journal", report).error(), EPROTO);
   std::filesystem::create_directory(dir / "folder.journal");
-  EXPECT_FALSE(inspect_journal(dir / "folder.journal", report).ok());
+  EXPECT_FALSE(spool::inspect_journal(dir / "folder.journal", report).ok());
 }
 
 TEST(Inspect, ShortenedFileIsReadAsFarAsItGoes) {

@@ -14,7 +14,7 @@
 
 #include "engine/journal/commit.h"
 #include "engine/journal/file.h"
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "engine/spool/directory.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
@@ -69,7 +69,7 @@ const Names kAll = {"first", "second", "inner", "outer"};
 TEST(Recover, MovesEverythingIntoTheSpool) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), record_sample);
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.journals, 1u);
   EXPECT_EQ(recovery.spans, 2u);
   EXPECT_EQ(recovery.marks, 1u);
@@ -96,15 +96,15 @@ TEST(Recover, MovesEverythingIntoTheSpool) {
 TEST(Recover, SecondTimeDoesNothing) {
   const TempDir dir;
   leave_journal(dir.path(), record_sample);
-  recover_directory(dir.path());
-  const Recovery again = recover_directory(dir.path());
+  spool::recover_directory(dir.path());
+  const model::Recovery again = spool::recover_directory(dir.path());
   EXPECT_EQ(again.journals + again.spans + again.open_scopes + again.files.size(), 0u);
   EXPECT_EQ(read_spool(dir.path()).spans.size(), 4u);
 }
 
 TEST(Recover, NoFolderIsNoProblem) {
   const TempDir dir;
-  const Recovery recovery = recover_directory(dir / "never");
+  const model::Recovery recovery = spool::recover_directory(dir / "never");
   EXPECT_EQ(recovery.journals, 0u);
   EXPECT_TRUE(recovery.problems.empty());
 }
@@ -112,7 +112,7 @@ TEST(Recover, NoFolderIsNoProblem) {
 TEST(Recover, SeveralJournalsOfSeveralRanks) {
   const TempDir dir;
   for (int i = 0; i < 3; ++i) leave_journal(dir.path(), record_sample, "rank" + std::to_string(i));
-  EXPECT_EQ(recover_directory(dir.path()).journals, 3u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).journals, 3u);
   EXPECT_EQ(read_spool(dir.path()).spans.size(), 12u);
 }
 
@@ -122,7 +122,7 @@ TEST(Recover, CleanJournalIsOnlyRemoved) {
     record_sample();
     record::Journal::instance().header().clean = 1;
   });
-  EXPECT_EQ(recover_directory(dir.path()).spans, 0u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 0u);
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(files_in(dir / "spool").empty());
 }
@@ -131,7 +131,7 @@ TEST(Recover, CleanJournalIsOnlyRemoved) {
 TEST(Recover, BatchAnnouncedAndNotWrittenIsWrittenNow) {
   const TempDir dir;
   announce_first(leave_journal(dir.path(), record_sample), journal::kBatch);
-  EXPECT_EQ(recover_directory(dir.path()).spans, 2u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 2u);
   EXPECT_EQ(names_of(read_spool(dir.path()).spans), kAll);
 }
 
@@ -139,14 +139,14 @@ TEST(Recover, BatchAnnouncedAndWrittenIsNotWrittenAgain) {
   const TempDir dir;
   announce_first(leave_journal(dir.path(), record_sample), journal::kBatch);
   put_announced_file(dir);
-  EXPECT_EQ(recover_directory(dir.path()).spans, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 1u);
   EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"second", "inner", "outer"}));
 }
 
 TEST(Recover, LastBatchAnnouncedAndNotWrittenIsWrittenNow) {
   const TempDir dir;
   announce_first(leave_journal(dir.path(), record_sample), journal::kLastBatch);
-  recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   EXPECT_EQ(names_of(read_spool(dir.path()).spans), kAll);
 }
 
@@ -155,7 +155,7 @@ TEST(Recover, LastBatchWrittenMeansOnlyTheJournalIsLeft) {
   const std::string path = leave_journal(dir.path(), record_sample);
   announce_first(path, journal::kLastBatch);
   put_announced_file(dir);
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.spans + recovery.open_scopes, 0u);
   EXPECT_EQ(recovery.journals, 1u);
   EXPECT_TRUE(read_spool(dir.path()).spans.empty());
@@ -165,7 +165,7 @@ TEST(Recover, LastBatchWrittenMeansOnlyTheJournalIsLeft) {
 TEST(Recover, TailsBeingCopiedWithoutAFileAreCopiedToTheEnd) {
   const TempDir dir;
   announce_first(leave_journal(dir.path(), record_sample), journal::kTailsOnly);
-  recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"second", "inner", "outer"}));
 }
 
@@ -189,7 +189,7 @@ TEST(Recover, TailCopiedByHalfIsRepaired) {
   lane->tail.position = cursor.position;
   journal::announce(file.header(), {5, 6}, 1234, false);
   put_announced_file(dir);
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.spans, static_cast<std::uint64_t>(kSpans - 1500));
   const SpoolContents spool = read_spool(dir.path());
   ASSERT_EQ(spool.spans.size(), static_cast<std::size_t>(kSpans - 1500));
@@ -205,7 +205,7 @@ TEST(Recover, LongJournalBecomesSeveralBatches) {
       if (i % 1000 == 0) record::Journal::instance().grow().ok();
     }
   });
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.spans, std::uint64_t{kSpans});
   EXPECT_GT(recovery.files.size(), 1u);
   const SpoolContents spool = read_spool(dir.path());
@@ -225,7 +225,7 @@ TEST(Recover, ManyLanesDoNotMakeOneHugeBatch) {
     }
     for (std::thread& thread : threads) thread.join();
   });
-  recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   const SpoolContents spool = read_spool(dir.path());
   EXPECT_EQ(spool.spans.size(), 48'000u);
   for (const auto& batch : spool.batches) EXPECT_LE(batch->record_count(), 33'000u);
@@ -252,10 +252,10 @@ TEST(Recover, SeveralAtTheSameTime) {
   std::vector<std::unique_ptr<Child>> recoverers;
   for (int i = 0; i < 6; ++i) {
     recoverers.push_back(
-        std::make_unique<Child>([&](const Child::Say&) { recover_directory(dir.path()); }));
+        std::make_unique<Child>([&](const Child::Say&) { spool::recover_directory(dir.path()); }));
   }
   for (auto& recoverer : recoverers) EXPECT_EQ(recoverer->wait(), 0);
-  recover_directory(dir.path());  // a journal that another process had locked
+  spool::recover_directory(dir.path());  // a journal that another process had locked
   expect_each_once(read_spool(dir.path()), kJournals * kSpans);
   EXPECT_TRUE(files_in(dir / "live").empty());
 }
@@ -276,13 +276,13 @@ TEST(Recover, KilledHalfWayAndDoneAgain) {
     for (int attempt = 0; attempt < 3; ++attempt) {
       Child recoverer([&](const Child::Say& say) {
         say();
-        recover_directory(dir.path());
+        spool::recover_directory(dir.path());
       });
       ASSERT_TRUE(recoverer.heard());
       ::usleep(random() % 60'000);
       recoverer.kill_and_wait();
     }
-    recover_directory(dir.path());
+    spool::recover_directory(dir.path());
     expect_each_once(read_spool(dir.path()), kSpans);
     EXPECT_TRUE(files_in(dir / "live").empty());
     EXPECT_TRUE(read_spool(dir.path()).spans.size() == std::size_t{kSpans});
@@ -295,7 +295,7 @@ TEST(Recover, OtherVersionIsLeftWhereItIs) {
   JournalImage image;
   image.header().version = 7;
   image.write(dir / "live/a.journal");
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.refused, 1u);
   ASSERT_EQ(recovery.problems.size(), 1u);
   EXPECT_NE(recovery.problems[0].find("version 7"), std::string::npos);
@@ -307,7 +307,7 @@ TEST(Recover, GarbageIsLeftWhereItIsAndTheOthersAreDone) {
   leave_journal(dir.path(), record_sample, "z");
   std::ofstream(dir / "live/a.journal") << "hello";
   std::ofstream(dir / "live/b.journal") << std::string(3'000'000, '\xFF');
-  const Recovery recovery = recover_directory(dir.path());
+  const model::Recovery recovery = spool::recover_directory(dir.path());
   EXPECT_EQ(recovery.refused, 2u);
   EXPECT_EQ(recovery.journals, 1u);
   EXPECT_EQ(read_spool(dir.path()).spans.size(), 4u);
@@ -323,22 +323,22 @@ TEST(Recover, RunningProcessIsLeftAlone) {
     testing::sleep_for_ever();
   });
   ASSERT_TRUE(owner.heard());
-  EXPECT_EQ(recover_directory(dir.path()).running, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).running, 1u);
   EXPECT_TRUE(std::filesystem::exists(path));
   owner.kill_and_wait();
-  EXPECT_EQ(recover_directory(dir.path()).journals, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).journals, 1u);
 }
 
 TEST(Recover, UnwritableSpoolKeepsTheJournalForLater) {
   const TempDir dir;
   leave_journal(dir.path(), record_sample);
   std::ofstream(dir / "spool") << "in the way";
-  const Recovery refused = recover_directory(dir.path());
+  const model::Recovery refused = spool::recover_directory(dir.path());
   EXPECT_EQ(refused.refused, 1u);
   EXPECT_EQ(refused.spans + refused.open_scopes, 0u) << "nothing was moved";
   ASSERT_EQ(refused.problems.size(), 1u);
   std::filesystem::remove(dir / "spool");
-  EXPECT_EQ(recover_directory(dir.path()).journals, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).journals, 1u);
   EXPECT_EQ(names_of(read_spool(dir.path()).spans), kAll);
 }
 
@@ -349,10 +349,10 @@ TEST(Recover, FullDiskKeepsTheJournalForLater) {
     for (int i = 0; i < 20'000; ++i) testing::close(testing::open("x"));
   });
   const std::string ballast = testing::fill_up(dir.path());
-  EXPECT_EQ(recover_directory(dir.path()).refused, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).refused, 1u);
   EXPECT_TRUE(files_in(dir / "spool").empty()) << "no half file";
   std::filesystem::remove(ballast);
-  EXPECT_EQ(recover_directory(dir.path()).spans, 20'000u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 20'000u);
   expect_each_once(read_spool(dir.path()), 20'000);
 }
 
@@ -363,7 +363,7 @@ TEST(Recover, FilesOfProcessesThatDiedWhileStartingAreCleanedAway) {
   std::ofstream(dir / "live/new.journal.tmp") << "x";
   const utimbuf long_ago{1'000'000'000, 1'000'000'000};
   ASSERT_EQ(::utime((dir / "live/old.journal.tmp").c_str(), &long_ago), 0);
-  recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   EXPECT_EQ(files_in(dir / "live").size(), 1u);
   EXPECT_TRUE(std::filesystem::exists(dir / "live/new.journal.tmp"));
 }

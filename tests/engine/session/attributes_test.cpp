@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -73,7 +73,7 @@ TEST(Attributes, OfAKilledProcessAreOldOrNew) {
     ASSERT_TRUE(child.heard());
     ::usleep(static_cast<useconds_t>(1000 * attempt));
     child.kill_and_wait();
-    run::recover_directory(dir.path());
+    spool::recover_directory(dir.path());
     const SpoolContents spool = read_spool(dir.path());
     const model::Span* session = find_span(spool.spans, "sonde.session");
     ASSERT_NE(session, nullptr);

@@ -44,6 +44,17 @@ TEST(ExitStatus, OfZeroIsAReturn) {
               batch(R"("ended_by":"return","exit_code":0)"));
 }
 
+TEST(ExitStatus, AnotherSpanIsLeftAlone) {
+  const std::string before =
+      R"({"spans":[{"id":"00000000000000010000000000000002","attrs":{"text":"\"ended_by\":\"x\""},)"
+      R"("rank":0},{"id":"00000000000000010000000000000003","attrs":{"ended_by":"exit"}}]})";
+  EXPECT_EQ(with_exit_status(before, kSession, 3), "");
+  const std::string without =
+      R"({"spans":[{"id":"00000000000000010000000000000002","rank":0},)"
+      R"({"id":"00000000000000010000000000000003","attrs":{"ended_by":"exit"}}]})";
+  EXPECT_EQ(with_exit_status(without, kSession, 3), "");
+}
+
 TEST(ExitStatus, NothingIsMadeUp) {
   EXPECT_EQ(with_exit_status(batch(R"("k":1)"), kSession, 3), "");
   EXPECT_EQ(with_exit_status(batch(R"("ended_by":"exit")"), {4, 4}, 3), "");

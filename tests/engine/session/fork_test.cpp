@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -123,7 +123,7 @@ TEST(ForkedSession, KilledParentIsRecoveredAlthoughItsChildLives) {
   });
   ASSERT_TRUE(parent.heard());
   parent.kill_and_wait();
-  EXPECT_EQ(run::recover_directory(dir.path()).journals, 1u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).journals, 1u);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/journal/file.h"
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -115,7 +115,7 @@ TEST(Kill, AtRandomMoments) {
     ::usleep(random() % 40'000);
     child.kill_and_wait();
     const std::int64_t losses = count_losses(dir.path());
-    run::recover_directory(dir.path());
+    spool::recover_directory(dir.path());
     check(dir.path(), *progress, losses);
     EXPECT_TRUE(files_in(dir / "live", ".journal").empty());
     ::munmap(progress, sizeof(Progress));
@@ -140,7 +140,7 @@ TEST(Kill, WhileItStops) {
     ASSERT_TRUE(child.heard());
     ::usleep(random() % 12'000);
     child.kill_and_wait();
-    run::recover_directory(dir.path());
+    spool::recover_directory(dir.path());
     const auto spool = read_spool(dir.path());
     EXPECT_EQ(spool.spans.size(), 2003u);
     ASSERT_NE(find_span(spool.spans, "inner"), nullptr);
@@ -193,7 +193,7 @@ TEST(Kill, CrashesAndSilentExitsKeepTheirSpansToo) {
       ::_exit(3);
     });
     child.wait();
-    const run::Recovery recovery = run::recover_directory(dir.path());
+    const model::Recovery recovery = spool::recover_directory(dir.path());
     EXPECT_EQ(recovery.spans, 1u) << way;
     EXPECT_EQ(recovery.open_scopes, 2u) << way;
   }

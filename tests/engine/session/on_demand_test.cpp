@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/file.h"
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -102,7 +102,7 @@ TEST(OnDemand, KilledRightAfterItsFirstScopeItHasIt) {
   });
   ASSERT_TRUE(child.heard());
   child.kill_and_wait();
-  EXPECT_EQ(run::recover_directory(dir.path()).open_scopes, 2u);
+  EXPECT_EQ(spool::recover_directory(dir.path()).open_scopes, 2u);
   EXPECT_NE(find_span(read_spool(dir.path()).spans, "work"), nullptr);
 }
 

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -76,7 +76,7 @@ TEST(Signals, WhileEveryThreadRecords) {
   });
   ASSERT_TRUE(child.heard());
   EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
-  run::recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   EXPECT_NE(find_span(read_spool(dir.path()).spans, "sonde.session"), nullptr);
 }
 
@@ -94,7 +94,7 @@ TEST(Signals, SecondOneEndsItAtOnce) {
   child.signal(SIGTERM);
   ::usleep(200'000);
   EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
-  run::recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   const auto spool = read_spool(dir.path());
   EXPECT_NE(find_span(spool.spans, "work"), nullptr);
   EXPECT_NE(find_span(spool.spans, "sonde.session"), nullptr) << "the journal had it";
@@ -132,7 +132,7 @@ TEST(Signals, DuringTheStopIsNotSwallowed) {
     const std::uint64_t start = base::monotonic_ns();
     EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
     EXPECT_LT(base::monotonic_ns() - start, 4'000'000'000u);
-    run::recover_directory(dir.path());
+    spool::recover_directory(dir.path());
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 3001u);
   }
 }

@@ -15,50 +15,24 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/record/journal.h"
 #include "tests/engine/support/running_session.h"
+#include "tests/engine/support/test_sink.h"
 
 namespace sonde::session {
 namespace {
 
+using testing::committed;
 using testing::engine;
 using testing::in_child;
 using testing::LogLines;
 using testing::read_spool;
+using testing::record_many;
 using testing::RunningSession;
 using testing::spool_to;
 using testing::stop;
 using testing::TempDir;
-
-void record(int count) {
-  for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
-}
-
-// Does what the test says.
-class TestSink : public Sink {
- public:
-  std::function<void(const OutgoingBatch&)> on_accept = [](const OutgoingBatch&) {};
-  std::function<bool(std::uint64_t, bool)> on_flush = [](std::uint64_t, bool) { return true; };
-  Needs wanted;
-
-  std::string_view name() const noexcept override { return "test"; }
-  Needs needs() const noexcept override { return wanted; }
-  void accept(const OutgoingBatch& batch) override { on_accept(batch); }
-  bool flush(std::uint64_t deadline_ns, bool last) override { return on_flush(deadline_ns, last); }
-};
-
-Options with_sink(Options options, const std::shared_ptr<TestSink>& sink) {
-  options.more_sinks.push_back(sink);
-  return options;
-}
-
-// How far the ring of the calling thread is committed.
-std::uint64_t committed() {
-  std::uint64_t slots = 0;
-  record::Journal& journal = record::Journal::instance();
-  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) slots += journal.lane(i).tail.position;
-  return slots;
-}
+using testing::TestSink;
+using testing::with_sink;
 
 TEST(Sinks, SpoolAndJournalAreDoneBeforeOthersSeeTheBatch) {
   const TempDir dir;
@@ -71,7 +45,7 @@ TEST(Sinks, SpoolAndJournalAreDoneBeforeOthersSeeTheBatch) {
       done.store(committed());
     };
     const RunningSession session(with_sink(spool_to(dir.path()), sink));
-    record(10);
+    record_many(10);
     engine().flush();
     EXPECT_EQ(in_spool.load(), 10u);
     EXPECT_GE(done.load(), 10u);
@@ -90,7 +64,7 @@ TEST(Sinks, WithoutADurableOneTheRingsAreCommittedFirst) {
     Options options;
     options.handle_signals = false;
     const RunningSession session(with_sink(options, sink));
-    record(10);
+    record_many(10);
     engine().flush();
     EXPECT_GE(done.load(), 10u);
     EXPECT_EQ(testing::trace().spans.size(), 11u);
@@ -108,7 +82,7 @@ TEST(Sinks, OneThatBlocksHoldsUpNeitherItsBatchNorRecording) {
       while (!free.load()) ::usleep(1000);
     };
     engine().start(with_sink(spool_to(dir.path()), sink));
-    record(10);
+    record_many(10);
     std::thread flusher([] { engine().flush(); });
     while (!blocked.load()) ::usleep(1000);
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 10u);
@@ -117,7 +91,7 @@ TEST(Sinks, OneThatBlocksHoldsUpNeitherItsBatchNorRecording) {
     model::Batch trace;
     engine().read_trace(trace);
     EXPECT_EQ(trace.spans.size(), 11u) << "trace() has them too";
-    record(1000);
+    record_many(1000);
     EXPECT_EQ(engine().counters().dropped_spans, 0u);
     free.store(true);
     flusher.join();
@@ -136,7 +110,7 @@ TEST(Sinks, OneThatThrowsIsSaidOnceAndCountedAndTheNextHasItsTurn) {
     good->on_accept = [&](const OutgoingBatch&) { accepted.fetch_add(1); };
     engine().start(with_sink(with_sink(spool_to(dir.path()), bad), good));
     for (int i = 0; i < 3; ++i) {
-      record(1);
+      record_many(1);
       engine().flush();
     }
     EXPECT_EQ(accepted.load(), 3);
@@ -165,7 +139,7 @@ TEST(Sinks, FlushHasADeadlineWhereAThreadWaitsAndAtTheEnd) {
       return false;  // a network that does not answer
     };
     engine().start(with_sink(spool_to(dir.path()), sink));
-    record(1);
+    record_many(1);
     engine().flush();
     EXPECT_GT(longest.load(), 0u);
     EXPECT_LE(longest.load(), 2'000'000'000u);
@@ -192,7 +166,7 @@ TEST(Sinks, ABatchIsEncodedOnceForAll) {
                  batch.json().find("\"x\"") != std::string_view::npos);
     };
     const RunningSession session(with_sink(with_sink(spool_to(dir.path()), first), second));
-    record(1);
+    record_many(1);
     engine().flush();
     EXPECT_TRUE(same.load());
   });

@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/run/recovery.h"
 #include "engine/session/engine.h"
 #include "engine/session/outbox.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
 
@@ -107,7 +107,7 @@ TEST(Trouble, FullDiskAtTheStopLeavesTheJournalForTheNextRun) {
     stop();
     ASSERT_EQ(files_in(dir / "live", ".journal").size(), 1u);
     model::Process left;
-    ASSERT_TRUE(run::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
+    ASSERT_TRUE(spool::inspect_journal(files_in(dir / "live", ".journal")[0], left).ok());
     EXPECT_EQ(left.state.fate, model::Fate::kEnded) << "not killed, and not all is in the spool";
     std::filesystem::remove(ballast);
 
@@ -150,7 +150,7 @@ TEST(Trouble, FullDiskAndAKillLoseNothingEither) {
   ASSERT_TRUE(child.heard());
   child.kill_and_wait();
   std::filesystem::remove(dir / "ballast");
-  run::recover_directory(dir.path());
+  spool::recover_directory(dir.path());
   EXPECT_EQ(read_spool(dir.path()).spans.size(), 100u + 1000 + 1 + 1 + 1);
 }
 

@@ -1,4 +1,4 @@
-#include "engine/snapshot/kernels.h"
+#include "engine/snapshot/usable_kernels.h"
 
 #include <gtest/gtest.h>
 

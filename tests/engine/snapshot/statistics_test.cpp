@@ -13,6 +13,7 @@
 #endif
 
 #include "engine/snapshot/measure.h"
+#include "engine/snapshot/usable_kernels.h"
 
 namespace sonde::snapshot {
 namespace {

@@ -1,8 +1,9 @@
 // Compiled once per instruction set: the header below is read again for each of them. Highway's own
 // dispatch lives in a shared library, so the choice at the end of this file is ours.
-#include "engine/snapshot/kernels.h"
+#include "engine/snapshot/usable_kernels.h"
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
@@ -62,25 +63,6 @@ struct Usable {
 };
 
 }  // namespace
-
-void Sums::add(const Sums& other) noexcept {
-  sum += other.sum;
-  squares += other.squares;
-  min = std::min(min, other.min);
-  max = std::max(max, other.max);
-  zeros += other.zeros;
-}
-
-void Deviations::add(const Deviations& other) noexcept {
-  sum += other.sum;
-  squares += other.squares;
-}
-
-void NonFinite::add(const NonFinite& other) noexcept {
-  nans += other.nans;
-  infinities += other.infinities;
-  minus_infinities += other.minus_infinities;
-}
 
 std::span<const Kernels* const> usable_kernels() noexcept {
   static const Usable kUsable;

@@ -7,15 +7,13 @@
 #include "engine/base/status.h"
 #include "engine/model/process.h"
 
-namespace sonde::run {
-
-using model::Recovery;
+namespace sonde::spool {
 
 // What the journal at `<output dir>/live/x.journal` says, without what is in the spool beside it.
 base::Status inspect_journal(const std::string& path, model::Process& out);
 
 // Moves every dead journal of the output directory into its spool. `own`: path of the caller's
 // journal, which is left alone.
-Recovery recover_directory(const std::string& output_dir, const std::string& own = {});
+model::Recovery recover_directory(const std::string& output_dir, const std::string& own = {});
 
-}  // namespace sonde::run
+}  // namespace sonde::spool

@@ -1,4 +1,4 @@
-#include "engine/run/recovery.h"
+#include "engine/spool/recovery.h"
 
 #include <cstdint>
 #include <utility>
@@ -14,7 +14,7 @@
 #include "engine/model/trace.h"
 #include "engine/spool/directory.h"
 
-namespace sonde::run {
+namespace sonde::spool {
 
 namespace {
 
@@ -32,13 +32,13 @@ class SpoolDestination : public journal::Destination {
     json_.clear();
     codec::encode_batch(json_, batch);
     base::Status status = directory_.write(batch.created_ns, batch.batch_id, json_.view());
-    if (status.ok()) files_.push_back(spool::batch_file_name(batch.created_ns, batch.batch_id));
+    if (status.ok()) files_.push_back(batch_file_name(batch.created_ns, batch.batch_id));
     return status;
   }
   std::vector<std::string> take_files() { return std::move(files_); }
 
  private:
-  spool::Directory directory_;
+  Directory directory_;
   base::JsonWriter json_;
   std::vector<std::string> files_;
 };
@@ -51,12 +51,12 @@ base::Status inspect_journal(const std::string& path, model::Process& out) {
   return journal::inspect(path, SpoolDestination(folder_of(folder_of(path))), out);
 }
 
-Recovery recover_directory(const std::string& output_dir, const std::string& own) {
+model::Recovery recover_directory(const std::string& output_dir, const std::string& own) {
   SpoolDestination spool(output_dir);
   const std::string live = base::join_path(output_dir, journal::kLiveFolder);
-  Recovery result = journal::recover(live, own, spool);
+  model::Recovery result = journal::recover(live, own, spool);
   result.files = spool.take_files();
   return result;
 }
 
-}  // namespace sonde::run
+}  // namespace sonde::spool

@@ -1,0 +1,135 @@
+// No memory for a batch while it is written: its records are written later or stay in the journal,
+// and what is lost is counted.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "engine/spool/recovery.h"
+#include "tests/engine/support/running_session.h"
+
+namespace {
+
+// Allocations from this size on fail; 0: none does.
+std::atomic<std::size_t> g_too_large{0};
+
+void* allocate(std::size_t bytes) {
+  const std::size_t limit = g_too_large.load(std::memory_order_relaxed);
+  if (limit != 0 && bytes >= limit) throw std::bad_alloc();
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+// For the whole test program; a test that sets the limit runs in a child process.
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace sonde::session {
+namespace {
+
+using testing::engine;
+using testing::files_in;
+using testing::in_child;
+using testing::LogLines;
+using testing::read_spool;
+using testing::spool_to;
+using testing::stop;
+using testing::TempDir;
+
+// The JSON of so many spans needs a buffer that is too large for kLimit; the spans themselves do
+// not.
+constexpr int kMany = 1000;
+constexpr std::size_t kLimit = 256 * 1024;
+static_assert(1024 * sizeof(model::Span) < kLimit);
+
+void record(int count) {
+  for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
+}
+
+void fail_to_write_many() {
+  record(kMany);
+  g_too_large.store(kLimit);
+  engine().flush();
+  g_too_large.store(0);
+}
+
+TEST(ScarceMemory, ABatchThatCouldNotBeEncodedIsWrittenLater) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    fail_to_write_many();
+    EXPECT_TRUE(LogLines::has("the spool sink failed (std::bad_alloc)")) << LogLines::all();
+    EXPECT_GE(engine().counters().swallowed.by_place.at("spool sink"), 1u);
+    EXPECT_EQ(testing::trace().spans.size(), kMany + 1u);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), std::size_t{kMany});
+    record(5);
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 6u) << "each of them once";
+    EXPECT_EQ(engine().counters().lost_batches, 0u);
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
+TEST(ScarceMemory, TheNextBatchDoesNotPassOverOneThatWaits) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    fail_to_write_many();
+    record(5);  // written in one tick with those that wait
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 6u);
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
+TEST(ScarceMemory, AtTheEndTheJournalKeepsWhatCouldNotBeWritten) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(kMany);
+    g_too_large.store(kLimit);
+    stop();
+    g_too_large.store(0);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 0u);
+    EXPECT_TRUE(LogLines::has("1 batches could not be written")) << LogLines::all();
+    EXPECT_EQ(files_in(dir / "live").size(), 1u);
+  });
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, kMany + 1u);
+  EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
+}
+
+TEST(ScarceMemory, ABatchThatFailsTwiceIsCountedAsLostAndTheJournalStays) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(kMany);
+    g_too_large.store(kLimit);
+    engine().flush();
+    record(5);
+    engine().flush();
+    g_too_large.store(0);
+    EXPECT_EQ(engine().counters().lost_batches, 1u);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 5u) << "later batches are written";
+    record(5);
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 11u);
+    EXPECT_EQ(engine().counters().lost_batches, 1u) << "of the session that ended";
+    EXPECT_EQ(files_in(dir / "live").size(), 1u) << "not everything was written";
+  });
+  EXPECT_EQ(spool::recover_directory(dir.path()).spans, 0u) << "nothing is there twice";
+}
+
+}  // namespace
+}  // namespace sonde::session
