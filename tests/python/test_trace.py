@@ -9,13 +9,20 @@ import time
 import cirron as ci
 import pytest
 from child_process import run_python
-from spool_files import strict_json
+from sonde import _core
+from spool_files import SPAN_KEYS, strict_json
 
 NODE_KEYS = ["id", "parent_id", "name", "index", "start_ns", "end_ns", "wall_us", "cpu_ns",
              "gpu_ns", "memory_peak_bytes", "attrs", "marks", "children"]  # fmt: skip
 COLUMNS = ["id", "parent_id", "name", "index", "wall_us", "cpu_ns", "gpu_ns", "memory_peak_bytes",
            "mark_count", "depth", "start_ns", "attrs", "marks"]  # fmt: skip
 DURATION = r"(?:\d+us|\d+\.\dms|\d+\.\d\ds)"
+
+
+def test_columns_and_properties_come_from_the_table_of_fields():
+    assert list(_core.trace.COLUMNS) == COLUMNS
+    properties = {name for name in dir(_core.scope) if not name.startswith("_")}
+    assert properties == {*SPAN_KEYS, "marks"} - {"mark_ids"}
 
 
 def train():
