@@ -66,7 +66,7 @@ class JitCalls {
   PyObject *role_ = nullptr, *note_ = nullptr;
 };
 
-JitCalls g_calls;
+JitCalls g_jit_calls;
 constinit thread_local PyObject* t_outermost = nullptr;
 
 vectorcallfunc* place_of(PyObject* function) {
@@ -98,7 +98,7 @@ Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject*
                  : nullptr);
   if (!answer) {
     PyErr_Clear();
-    g_calls.set_role(function, Role::kOther);
+    g_jit_calls.set_role(function, Role::kOther);
   }
   return answer;
 }
@@ -121,17 +121,17 @@ void JitCalls::settle_role(PyObject* function, bool step) {
 // Is its role still to be found out? That of a backward may change: it may get what it returned
 // long ago, and so be a step.
 bool is_asked(PyObject* function) {
-  const Jitted* jitted = g_calls.find(function);
+  const Jitted* jitted = g_jit_calls.find(function);
   return jitted != nullptr && jitted->asked < kMostQuestions &&
          (jitted->role == Role::kDifferentiates || jitted->role == Role::kBackward);
 }
 
 void judge(PyObject* function, const Arguments& args) {
-  const Ref answer = ask(g_calls.ask_role(), function, args);
+  const Ref answer = ask(g_jit_calls.ask_role(), function, args);
   if (!answer) return;
   if (answer.get() != Py_None)
-    g_calls.settle_role(function, PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0);
-  Jitted* jitted = g_calls.find(function);
+    g_jit_calls.settle_role(function, PyUnicode_CompareWithASCIIString(answer.get(), "step") == 0);
+  Jitted* jitted = g_jit_calls.find(function);
   if (jitted != nullptr && ++jitted->asked == kMostQuestions &&
       jitted->role == Role::kDifferentiates)
     jitted->role = Role::kOther;
@@ -151,7 +151,7 @@ PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t fla
   if (is_asked(function)) judge(function, args);
   // The fit of Keras watches the queue, and opens its steps itself.
   const bool own_loop = !probe::queue_watched();
-  const Role role = g_calls.role_of(function);
+  const Role role = g_jit_calls.role_of(function);
   std::uint64_t span = 0;
   if (own_loop && (role == Role::kStep || role == Role::kBackward)) {
     use_batch_of(args, true);
@@ -159,26 +159,26 @@ PyObject* outermost(PyObject* function, PyObject* const* values, std::size_t fla
         begin_compiled(function, role == Role::kStep ? Compiled::kStep : Compiled::kBackward, true);
   }
   t_outermost = function;
-  PyObject* result = g_calls.original()(function, values, flagged, keys);
+  PyObject* result = g_jit_calls.original()(function, values, flagged, keys);
   t_outermost = nullptr;
   if (span != 0) end_compiled(span, result != nullptr);
   if (result != nullptr && is_asked(function)) {
     if (own_loop && span == 0) use_batch_of(args, false);
-    ask(g_calls.ask_note(), function, args, result);
+    ask(g_jit_calls.ask_note(), function, args, result);
   }
   return result;
 }
 
 PyObject* call_jitted(PyObject* function, PyObject* const* args, std::size_t flagged,
                       PyObject* keys) {
-  if (t_outermost == nullptr && g_calls.role_of(function) != Role::kOther)
+  if (t_outermost == nullptr && g_jit_calls.role_of(function) != Role::kOther)
     return outermost(function, args, flagged, keys);
-  return g_calls.original()(function, args, flagged, keys);
+  return g_jit_calls.original()(function, args, flagged, keys);
 }
 
 // The weak reference's callback.
 PyObject* forget(PyObject*, PyObject* reference) {
-  g_calls.forget(reference);
+  g_jit_calls.forget(reference);
   Py_RETURN_NONE;
 }
 
@@ -224,7 +224,7 @@ void JitCalls::end(vectorcallfunc ours) {
 }
 
 PyObject* follow_calls(PyObject*, PyObject* function) {
-  return PyBool_FromLong(g_calls.follow(function, call_jitted));
+  return PyBool_FromLong(g_jit_calls.follow(function, call_jitted));
 }
 
 PyObject* begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -232,18 +232,18 @@ PyObject* begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "begin(role, note)");
     return nullptr;
   }
-  g_calls.begin(args[0], args[1]);
+  g_jit_calls.begin(args[0], args[1]);
   Py_RETURN_NONE;
 }
 
 PyObject* follow_none(PyObject*, PyObject*) {
-  g_calls.end(call_jitted);
+  g_jit_calls.end(call_jitted);
   Py_RETURN_NONE;
 }
 
 PyObject* note_differentiation(PyObject*, PyObject*) {
-  if (t_outermost != nullptr && g_calls.role_of(t_outermost) == Role::kUnknown)
-    g_calls.set_role(t_outermost, Role::kDifferentiates);
+  if (t_outermost != nullptr && g_jit_calls.role_of(t_outermost) == Role::kUnknown)
+    g_jit_calls.set_role(t_outermost, Role::kDifferentiates);
   Py_RETURN_NONE;
 }
 

@@ -87,20 +87,21 @@ PyObject* KnownModels::models() {
 
 void KnownModels::look_for_gradients() noexcept {
   const KeepError keep;
+  KnownModels& self = instance();
   bool missing = false;
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (models_[i].gradients) continue;
-    const Ref module = WeakList::get(models_[i]);
+  for (std::size_t i = 0; i < self.models_.size(); ++i) {
+    if (self.models_[i].gradients) continue;
+    const Ref module = WeakList::get(self.models_[i]);
     if (!module) continue;
     if (!has_gradients(module.get())) {
       missing = true;
       continue;
     }
-    if (WeakList::Entry* entry = models_.note(module.get())) entry->gradients = true;
-    if (on_trained_ != nullptr) call(on_trained_, "O", module.get());
+    if (WeakList::Entry* entry = self.models_.note(module.get())) entry->gradients = true;
+    if (self.on_trained_ != nullptr) call(self.on_trained_, "O", module.get());
   }
-  backwards_.look_at = missing ? backwards_.count + pause_ : 0;
-  pause_ *= 2;
+  backwards_.look_at = missing ? backwards_.count + self.pause_ : 0;
+  self.pause_ *= 2;
 }
 
 void KnownModels::note_model(PyObject* module, bool training) noexcept {

@@ -25,7 +25,7 @@ class KnownModels {
   // backward that follows on a new model, then more and more rarely. Hot.
   static void note_backward() noexcept {
     if (++backwards_.count == backwards_.look_at) [[unlikely]]
-      instance().look_for_gradients();
+      look_for_gradients();
   }
 
   // Is any model known?
@@ -52,7 +52,7 @@ class KnownModels {
   static constinit Backwards backwards_;
   static KnownModels* const one_;  // never destroyed: objects may die after static destructors ran
 
-  void look_for_gradients() noexcept;
+  static void look_for_gradients() noexcept;  // static: its caller is hot
 
   WeakList models_, optimizers_;
   bool any_ = false;

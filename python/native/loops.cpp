@@ -29,7 +29,7 @@ constexpr std::size_t kModulePrefix = std::string_view("sonde._core.").size();
 struct Names {
   std::uint32_t epoch = 0, batch = 0;
 };
-Names g_names;
+Names g_level_names;
 
 Loop* as_loop(PyObject* object) { return reinterpret_cast<Loop*>(object); }
 
@@ -42,7 +42,7 @@ void close_turn(Loop* self, std::string_view attrs = {}) noexcept {
   record::close_scope(*thread, handle, {.replace_attrs = !attrs.empty(), .attrs = attrs},
                       base::monotonic_ns());
   stack_changed(*thread, *handle.stack);
-  if (self->name == g_names.epoch && Boundaries::snapshots_wanted())
+  if (self->name == g_level_names.epoch && Boundaries::snapshots_wanted())
     Boundaries::instance().epoch_closed(handle.sequence, self->next_index - 1);
 }
 
@@ -60,7 +60,7 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
   start.aux = fetch_ns;
   self->handle = record::open_scope(*thread, *stack, start);
   stack_changed(*thread, *stack);
-  if (self->name == g_names.batch && Boundaries::snapshots_wanted())
+  if (self->name == g_level_names.batch && Boundaries::snapshots_wanted())
     hook::Training::of({*thread, *stack}).begin_turn(index, self->next_index == self->length);
 }
 
@@ -73,8 +73,8 @@ std::int64_t length_of(PyObject* iterable) {
 
 bool begin(Loop* self) {
   self->started = true;
-  self->timed = self->name == g_names.batch && is_data_loader(self->iterable);
-  if (self->name == g_names.batch && !self->timed && Boundaries::snapshots_wanted())
+  self->timed = self->name == g_level_names.batch && is_data_loader(self->iterable);
+  if (self->name == g_level_names.batch && !self->timed && Boundaries::snapshots_wanted())
     self->length = length_of(self->iterable);
   self->iterator = PyObject_GetIter(self->iterable);
   return self->iterator != nullptr;
@@ -88,7 +88,7 @@ PyObject* loop_next(PyObject* object) {
   const std::uint64_t before = self->timed ? base::monotonic_ns() : 0;
   // The fetch runs user code, which may close this very loop.
   const Ref held(Py_NewRef(self->iterator));
-  const StepClaim claim(self->name == g_names.batch);
+  const StepClaim claim(self->name == g_level_names.batch);
   PyObject* item = Py_TYPE(held.get())->tp_iternext(held.get());
   if (item == nullptr) {
     Py_CLEAR(self->iterator);
@@ -111,7 +111,7 @@ PyObject* loop_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   self->handle = {};
   self->next_index = 0;
   self->length = -1;
-  self->name = type->tp_name[kModulePrefix] == 'e' ? g_names.epoch : g_names.batch;
+  self->name = type->tp_name[kModulePrefix] == 'e' ? g_level_names.epoch : g_level_names.batch;
   self->started = self->timed = false;
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
@@ -196,8 +196,8 @@ PyTypeObject g_batches_type = make_type(
 }  // namespace
 
 bool add_loops(PyObject* core) {
-  g_names.epoch = record::intern("epoch");
-  g_names.batch = record::intern("batch");
+  g_level_names.epoch = record::intern("epoch");
+  g_level_names.batch = record::intern("batch");
   if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
   return PyModule_AddObjectRef(core, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
          PyModule_AddObjectRef(core, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;

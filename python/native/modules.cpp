@@ -54,15 +54,15 @@ struct Calls {
   std::vector<HookedFunction> hooked;
   HookedFunction first;  // mostly the only one: torch.nn.Module.__call__
 };
-SONDE_HOT_DATA Calls g_calls;
+SONDE_HOT_DATA Calls g_module_calls;
 SONDE_APART void note_other_model(const record::Lane& stack, PyObject* module) {
   last_model(stack).set(module);
-  g_calls.noted = {&stack, module, detail::g_module_counts.learned};
+  g_module_calls.noted = {&stack, module, detail::g_module_counts.learned};
 }
 
 void note_last_model(const record::Lane& stack, PyObject* module) {
-  if (g_calls.noted.module != module || g_calls.noted.stack != &stack ||
-      g_calls.noted.learned != detail::g_module_counts.learned) [[unlikely]]
+  if (g_module_calls.noted.module != module || g_module_calls.noted.stack != &stack ||
+      g_module_calls.noted.learned != detail::g_module_counts.learned) [[unlikely]]
     note_other_model(stack, module);
 }
 
@@ -83,7 +83,7 @@ bool stops_recomputation() {
 // -- the call --
 
 vectorcallfunc original_of(PyObject* function) {
-  for (const HookedFunction& hooked : g_calls.hooked) {
+  for (const HookedFunction& hooked : g_module_calls.hooked) {
     if (hooked.function == function) return hooked.original;
   }
   return PyVectorcall_Function(function);
@@ -149,8 +149,9 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
 
 SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::size_t flagged,
                                 PyObject* keys) {
-  const vectorcallfunc original =
-      function == g_calls.first.function ? g_calls.first.original : original_of(function);
+  const vectorcallfunc original = function == g_module_calls.first.function
+                                      ? g_module_calls.first.original
+                                      : original_of(function);
   if (t_forward_depth != 0 || PyVectorcall_NARGS(flagged) < 1)
     return original(function, args, flagged, keys);
   return outermost_call(original, function, args, flagged, keys);
@@ -170,24 +171,24 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
     PyErr_SetString(PyExc_TypeError, "a Python function is needed");
     return nullptr;
   }
-  for (const HookedFunction& hooked : g_calls.hooked) {
+  for (const HookedFunction& hooked : g_module_calls.hooked) {
     if (hooked.function == function) Py_RETURN_FALSE;
   }
-  g_calls.hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
-  g_calls.first = g_calls.hooked.front();
+  g_module_calls.hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_module_calls.first = g_module_calls.hooked.front();
   set_vectorcall(function, call_module);
   Py_RETURN_TRUE;
 }
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
-  for (const HookedFunction& hooked : g_calls.hooked) {
+  for (const HookedFunction& hooked : g_module_calls.hooked) {
     // Another tool may have put its function there since. That calls ours, which then only calls
     // the original.
     if (PyVectorcall_Function(hooked.function) == call_module)
       set_vectorcall(hooked.function, hooked.original);
     Py_DECREF(hooked.function);
   }
-  g_calls.hooked.clear();
+  g_module_calls.hooked.clear();
   Py_RETURN_NONE;
 }
 
@@ -219,7 +220,7 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool hooks_in_place() noexcept { return !g_calls.hooked.empty(); }
+bool hooks_in_place() noexcept { return !g_module_calls.hooked.empty(); }
 
 bool last_model_evaluates(const record::Lane& stack) noexcept {
   const Ref module = last_model(stack).get();

@@ -128,6 +128,8 @@ Ownership::Found Ownership::find_owned(PyObject* module, int& budget) const {
   return found;
 }
 
+void Ownership::note_another(PyObject* optimizer) noexcept { instance().learn(optimizer); }
+
 void Ownership::learn(PyObject* optimizer) noexcept {
   const KeepError keep;
   const Py_ssize_t groups = group_count(optimizer);

@@ -19,7 +19,7 @@ class Ownership {
   // An optimizer (with param_groups) was made or steps. It is not kept alive. Hot.
   static void note_optimizer(PyObject* optimizer) noexcept {
     if (hot_.latest != optimizer) [[unlikely]]
-      instance().learn(optimizer);
+      note_another(optimizer);
   }
   // Another number whenever answers of `of` may have changed. Hot.
   static std::uint32_t version() noexcept { return hot_.version; }
@@ -48,6 +48,7 @@ class Ownership {
   static constinit Hot hot_;
   static Ownership* const one_;  // never destroyed: optimizers may die after static destructors ran
 
+  static void note_another(PyObject* optimizer) noexcept;  // static: its caller is hot
   void learn(PyObject* optimizer) noexcept;
   void add_parameters(PyObject* optimizer);
   void add_variables(PyObject* optimizer);

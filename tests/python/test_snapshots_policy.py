@@ -32,7 +32,7 @@ def load(uri):
 def test_off_does_nothing_at_all(spool_dir, monkeypatch):
     from sonde import _core
 
-    for name in ("capture", "submit", "watch"):
+    for name in ("capture", "submit", "set_listeners"):
         monkeypatch.setattr(_core.snapshots, name, None)
     start(snapshots="off")
     loop = Loop(2)

@@ -29,7 +29,7 @@ def end_open_epochs() -> None:
     """Tells the end of every epoch that is still open, on all threads."""
 
 def measure_again() -> None:
-    """The gradients measured in the epoch were dropped: the next step of each optimizer is measured."""
+    """The gradients of the epoch were dropped: the next step of each optimizer is measured."""
 
 def open_epoch() -> tuple[int, int | None] | None:
     """Sequence and index of the epoch that is open on this stack, or None."""
