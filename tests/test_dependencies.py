@@ -235,21 +235,6 @@ def test_cmake_links_along_the_same_table() -> None:
 
 # -- cycles --
 
-# Cycles of units that still stand.
-CYCLES_OF_UNITS: set[frozenset[str]] = {
-    frozenset(
-        f"engine/codec/{name}"
-        for name in ("batch_parser", "json_fields", "mark_parser", "snapshot_parser", "span_parser")
-    ),
-    frozenset({"engine/record/lane_table", "engine/record/root"}),
-    frozenset(
-        f"engine/record/{name}" for name in ("backing", "journal", "lane", "names", "peek", "scope")
-    ),
-    frozenset({"engine/session/memory", "engine/session/memory_rows"}),
-    frozenset(f"engine/snapshot/{name}" for name in ("bins-inl", "kernels", "kernels-inl")),
-    frozenset(f"engine/snapshot/{name}" for name in ("job", "measure", "statistics")),
-    frozenset({"engine/snapshot/cuda", "engine/snapshot/cuda_device"}),
-}
 
 Graph = dict[str, set[str]]
 
@@ -314,7 +299,7 @@ def python_modules(root: Path) -> Graph:
 
 
 def test_no_cycle_of_units() -> None:
-    assert cycles(units(ROOT)) == CYCLES_OF_UNITS
+    assert cycles(units(ROOT)) == set()
 
 
 def test_no_cycle_of_python_modules() -> None:
