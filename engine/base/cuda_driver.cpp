@@ -10,7 +10,7 @@ namespace sonde::base {
 namespace {
 
 bool load(CudaDriver& driver) {
-  // Only where the program has it: a process that does not use the GPU shall not start to.
+  // Only where the program has loaded it: a process that does not use the GPU must not start to.
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return false;
   bool complete = true;

@@ -9,7 +9,7 @@ namespace sonde::base {
 
 class Event {
  public:
-  // Any thread, any signal handler. Costs a system call only when somebody sleeps.
+  // Any thread, any signal handler. Costs a system call only when a thread waits.
   void raise() noexcept;
   // Value to pass to wait: a raise after this reading ends the wait at once.
   std::uint32_t now() const noexcept { return count_.load(std::memory_order_acquire); }

@@ -6,7 +6,7 @@
 #define SONDE_HOT __attribute__((hot))
 // Runs on steps of other kinds: never inlined into what runs on the plain ones.
 #define SONDE_APART __attribute__((noinline))
-// Runs rarely: lies elsewhere.
+// Runs rarely: such code lies apart from the rest.
 #define SONDE_COLD __attribute__((cold, noinline))
 // A variable that plain steps look at: such data lies together, too.
 #define SONDE_HOT_DATA __attribute__((section("sonde_hot")))

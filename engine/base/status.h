@@ -1,5 +1,5 @@
-// What a fallible operation returns outside the hot path: fine, or an errno with words that say
-// what was being done. Setting up may throw; recording and draining never do.
+// What a fallible operation returns outside the hot path: success, or an errno with a text that
+// says what was being done. Setting up may throw; recording and draining never do.
 #pragma once
 
 #include <cerrno>
@@ -18,8 +18,8 @@ class [[nodiscard]] Status {
 
   bool ok() const noexcept { return error_ == 0; }
   int error() const noexcept { return error_; }
-  // "cannot write /x/y: No space left on device". Verdicts on content (EINVAL, EPROTO) are our own,
-  // and their words say it all.
+  // "cannot write /x/y: No space left on device". For EINVAL and EPROTO, which
+  // the engine itself returns, only the first part.
   std::string text() const {
     if (ok()) return "ok";
     return error_ == EINVAL || error_ == EPROTO ? doing_ : doing_ + ": " + std::strerror(error_);

@@ -9,7 +9,7 @@ namespace sonde::base {
 
 namespace {
 
-// A thread is born with the mask of the one that starts it.
+// A new thread inherits the signal mask of the thread that starts it.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

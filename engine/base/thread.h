@@ -1,4 +1,4 @@
-// Threads of ours in the host's process.
+// Starts the engine's threads in the host's process.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,12 @@
 
 namespace sonde::base {
 
-// Signals are for the host's threads: this one blocks them all but the faults that it can only make
-// itself, which would kill where they are blocked. The caller's mask is as it was, whatever
-// happens. `name` has at most 15 letters. Where no thread can be had, `thread` is left as it is.
+// Signals are for the host's threads: the new one blocks all of them except faults (SIGSEGV and
+// the like), because a blocked fault kills the process. The caller's mask does not change. `name`
+// has at most 15 letters. Where no thread can be started, `thread` is left as it is.
 Status start_thread(std::thread& thread, const char* name, std::function<void()> work);
-// The same for one that nobody waits for: `work` owns what it needs, or needs what stays.
+// The same for a thread that is never joined: `work` owns what it uses, or uses what lives as long
+// as the process.
 Status start_detached_thread(const char* name, std::function<void()> work);
 
 }  // namespace sonde::base

@@ -46,7 +46,7 @@ struct Queue {
 
 Queue* g_queue = nullptr;
 
-// A fork may come while another thread holds the lock: the child begins with a queue of its own.
+// A fork may come while another thread holds the lock: the child begins with a new queue.
 Queue& queue() {
   static const int kRegistered =
       ::pthread_atfork(nullptr, nullptr, [] { g_queue = new Queue; });  // the old one is leaked

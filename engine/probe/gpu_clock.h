@@ -1,6 +1,6 @@
 // GPU time between two points of the program, from CUDA events on the current stream. The events
-// are pooled; recording one never waits for the device, and nobody is asked to synchronise: the
-// drain thread looks whether both have passed.
+// are pooled. Recording one never waits for the device, and no thread synchronises with it: the
+// drain thread asks whether both events have passed.
 //
 // CUDA is found in the process that uses it (libcuda, by dlopen); nothing is linked.
 #pragma once
@@ -29,7 +29,7 @@ SONDE_APART void drop_ref(std::uint32_t event) noexcept;
 
 inline bool gpu_running() noexcept { return detail::g_gpu_on.load(std::memory_order_relaxed); }
 
-// An event, recorded on the current stream. 0: there is none to be had (no CUDA context yet, the
+// An event, recorded on the current stream. 0: there is none (no CUDA context yet, the
 // stream is being captured into a graph, too many are under way).
 inline std::uint32_t gpu_mark() noexcept { return gpu_running() ? detail::mark() : 0; }
 

@@ -44,7 +44,7 @@ void Attributes::store() noexcept try {
 } catch (...) {
 }
 
-// An interned text is in the journal before its number is. There are few of them in a session.
+// An interned text is in the journal before its number is. A session interns only a few of them.
 void Attributes::store_locked() {
   std::vector<Member> kept = all_;
   std::uint32_t id = record::intern(joined(kept));

@@ -1,4 +1,4 @@
-// What a session says of itself beyond what profile() knew: the framework, the device, the
+// Attributes of a session that are not known when it begins: the framework, the device, the
 // exception, how it ended. Each change is in the journal at once, by a single store, so a killed
 // process leaves the attributes as they were before it or after it.
 #pragma once
@@ -15,10 +15,10 @@ class Attributes {
  public:
   using Member = std::pair<std::string, std::string>;  // name, value as JSON
 
-  // Any thread. Sets these, and leaves the others. Nothing is thrown: what finds no room is left
-  // out, the longest value first.
+  // Any thread. Sets these and keeps all others. Throws nothing: where there is no room for all of
+  // them, the longest values are left out.
   void set(const std::vector<Member>& members) noexcept;
-  // Into the journal again, which has started over.
+  // The journal has started over: writes the attributes into it again.
   void store() noexcept;
 
  private:

@@ -43,8 +43,8 @@ void CaptureQueue::add(snapshot::Capture capture, std::unique_ptr<snapshot::Blob
     blobs_->lose();
   }
   if (!captures_.add(std::move(capture)) || more) return;
-  // The drain thread is woken at once, because the journal has no copy of a capture; but where
-  // epochs are short, for several together.
+  // The drain thread is woken at once, because the journal has no copy of a capture. Where epochs
+  // are short, it is woken once for several captures.
   const std::uint64_t now = base::monotonic_ns();
   std::uint64_t last = last_wake_ns_.load(std::memory_order_relaxed);
   if (now - last >= kCapturesTogetherNs && last_wake_ns_.compare_exchange_strong(last, now)) {

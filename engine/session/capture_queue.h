@@ -3,11 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "engine/model/trace.h"
 #include "engine/session/captures.h"
 #include "engine/session/counters.h"
 #include "engine/snapshot/blob.h"
@@ -32,13 +35,21 @@ class CaptureQueue {
 
   // -- the draining thread --
 
-  // What is waiting, to be looked at and collected.
-  Captures& captures() noexcept { return captures_; }
-  // Captures came that did not wake the drain thread. Asking takes note of them.
+  // The captures that wait; captures.h describes these functions.
+  bool look() { return captures_.look(); }
+  bool awaits_statistics() const noexcept { return captures_.awaits_statistics(); }
+  bool awaits_blobs() const noexcept { return captures_.awaits_blobs(); }
+  bool collect(std::size_t limit, bool encode, model::Batch& batch) {
+    return captures_.collect(limit, encode, batch);
+  }
+  std::size_t collected() const noexcept { return captures_.collected(); }
+  std::vector<std::string> take_alarms() { return captures_.take_alarms(); }
+  void give_up() { captures_.give_up(); }
+  // Whether captures were added, since the last call, that did not wake the drain thread.
   bool take_unannounced() noexcept { return unannounced_.exchange(false); }
   // The session ends: the files are written without pauses.
   void hurry() noexcept;
-  // What is added from now on is lost and counted.
+  // Captures that are added from now on are lost and counted.
   void close() { captures_.close(); }
 
   // The thread that ends the session. Files that are not written by now are given up.

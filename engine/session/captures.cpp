@@ -71,7 +71,7 @@ void Captures::complete(Held& held, bool give_up) {
   }
 }
 
-// Gradients first: they are what spoils the weights.
+// Gradients first, because gradients that are not finite make the weights so.
 void Captures::examine_new() {
   for (const snapshot::Kind kind : {snapshot::Kind::kGradients, snapshot::Kind::kWeights}) {
     for (Held& held : held_) {

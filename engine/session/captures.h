@@ -39,11 +39,11 @@ class Captures {
   bool collect(std::size_t limit, bool encode, model::Batch& batch);
   // Records that the last collect took.
   std::size_t collected() const noexcept { return collected_; }
-  // What to say about the first values of the session that are not finite; mostly nothing.
+  // Messages about the first values of the session that are not finite; mostly there are none.
   std::vector<std::string> take_alarms() { return alarms_.take_texts(); }
-  // Everything is complete now, whatever there is of it.
+  // Waits for nothing any more: every capture is complete with what there is of it.
   void give_up();
-  // What is still added is lost.
+  // Captures that are added from now on are lost and counted.
   void close();
 
  private:

@@ -135,7 +135,7 @@ void DrainLoop::use_idle_time(std::uint32_t seen) {
 // gone. Signs of life are given meanwhile: an autopsy goes by them.
 bool DrainLoop::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) {
   for (std::uint64_t left = interval_ns_; left != 0;) {
-    const bool polls = captures_.captures().awaits_statistics();
+    const bool polls = captures_.awaits_statistics();
     const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kSignOfLifeNs);
     lock.unlock();
     const bool woken = Journal::instance().wake().wait(seen, nap);
@@ -143,7 +143,7 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mu
     if (watch.over) return false;
     if (woken) return true;
     left -= nap;
-    if (captures_.take_unannounced() || (polls && captures_.captures().look())) return true;
+    if (captures_.take_unannounced() || (polls && captures_.look())) return true;
     Journal::instance().give_sign_of_life();
   }
   return true;

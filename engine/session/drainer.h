@@ -42,8 +42,8 @@ class Drainer {
  public:
   Drainer();
 
-  // Fixes how far collect goes: to what is recorded now. However fast others record, it comes to an
-  // end.
+  // Fixes how far collect goes: to what is recorded now. So a pass ends, however fast other threads
+  // record.
   void begin_pass();
   // Appends up to `limit` records of this pass; true when some are left.
   bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
@@ -65,7 +65,7 @@ class Drainer {
   void release_blocks();
 
   std::uint64_t damaged() const { return reader_.damaged(); }
-  // Did the last passes leave spans behind that wait?
+  // Whether the last passes left spans in the rings that wait for the GPU.
   bool take_waited() { return reader_.take_waited(); }
   Waiting& waiting() { return waiting_; }
 

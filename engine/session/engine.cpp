@@ -149,7 +149,7 @@ void Engine::read(Read work) {
   if (!state_->session) state_->shared.drainer.peek(waiting);
   if (waiting.empty()) return work(memory);
   if (!state_->fresh) {
-    // The first thing recorded after a session: what is shown from now on is what comes now.
+    // The first thing recorded after a session: the trace of that session is not shown any more.
     memory.clear();
     state_->fresh = true;
   }

@@ -1,5 +1,5 @@
-// The one engine of a process: it drains what threads recorded and hands it to the sinks. With a
-// session it has a thread of its own; without one it drains only when the trace is read.
+// The one engine of a process: it drains what threads recorded and hands it to the sinks. While a
+// session is open, a thread does that; without one it happens when the trace is read.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,12 @@ class Engine {
   // "Quiet" means: no other thread of the host records at this moment (the caller holds the GIL).
   // Threads that record from C++ alone are kept out by the gate, for less than a millisecond.
 
-  // Quiet. Begins a session. Never fails: what cannot be had is done without and said once.
+  // Quiet. Begins a session. Never fails: where there is no file or no thread, the session goes on
+  // without it, and a message says so once.
   void start(Options options);
   // Ending a session, in three steps because the sinks may need the lock that makes things quiet.
   void begin_stop();   // quiet: closes every open scope
-  void await_stop();   // not quiet: drains, writes, joins
+  void await_stop();   // not quiet: drains and writes
   void finish_stop();  // quiet: back to memory
   bool active() const noexcept;
   // Calls Session::awaken of the session, if there is one.
@@ -47,7 +48,8 @@ class Engine {
   // of the same epoch follows at once.
   void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob = nullptr,
                    bool more = false);
-  // Any thread. To be asked before raw tensors are copied; empty: not now, which is said.
+  // Any thread. To be called before raw tensors are copied. Empty: there is no room now, and a
+  // message says so.
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
@@ -55,7 +57,7 @@ class Engine {
   // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
-  // Returns how many older ones are held no more.
+  // Returns how many older ones had to make room.
   std::uint64_t read_trace(model::Batch& out, MarksAs how = MarksAs::kMarks);
   // Drops what is held for reading back.
   void forget_trace();

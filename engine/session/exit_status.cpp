@@ -15,7 +15,7 @@ namespace {
 struct Owed {
   std::string file;
   base::Id session;
-  pid_t pid;  // a forked child inherits the handler, but not the duty
+  pid_t pid;  // a forked child inherits the handler, which must do nothing there
 };
 Owed* g_owed = nullptr;
 
@@ -28,7 +28,7 @@ void on_process_exit(int status, void*) {
     const std::array<std::string_view, 1> parts = {amended};
     if (!amended.empty()) (void)base::write_atomically(g_owed->file, parts);
   } catch (...) {
-    // The span is there, without its last word.
+    // The span stays without the exit status.
   }
   g_owed = nullptr;
 }

@@ -14,8 +14,8 @@ namespace sonde::session {
 // `file`: the batch with the span of that session. At the end of the program, once per process.
 void amend_at_exit(std::string file, const base::Id& session) noexcept;
 
-// The batch with `exit_code` beside `ended_by` in that span. A status of 0 is a return, whatever
-// was thought before. "": the span is not there, or does not say what ended it.
+// The batch with `exit_code` beside `ended_by` in that span. With a status of 0, `ended_by` becomes
+// "return". "": the span is not there, or does not say what ended it.
 std::string with_exit_status(std::string_view batch, const base::Id& session, int status);
 
 }  // namespace sonde::session

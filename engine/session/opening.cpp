@@ -21,13 +21,13 @@ void Session::begin() {
   {
     const Standstill standstill;
     {
-      // Without a session, a thread that reads the trace drains by itself, with this lock held, and
-      // goes by the clock's anchor, which changes here.
+      // The clock's anchor changes here. A thread that reads the trace while there is no session
+      // drains, holding this lock, and uses the anchor.
       const std::lock_guard lock(shared_.lock);
       Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
       open_root();
     }
-    // Where something was recorded already there is something to keep.
+    // What was recorded before has to be kept, so such a session opens at once.
     asleep_.store(options_.on_demand && Journal::instance().lane_count() == 0);
     if (asleep_.load()) {
       Journal::instance().on_first_lane(&Engine::awaken_session);
@@ -51,7 +51,7 @@ void Session::awaken() {
   speak("profiler", complaints);
 }
 
-// True when nothing was recorded: the session was never there.
+// True when nothing was recorded: the session leaves nothing behind.
 bool Session::end_asleep() {
   const std::lock_guard lock(waking_);
   if (!asleep_.exchange(false)) return false;

@@ -97,7 +97,7 @@ void Session::end_by_signal() {
     loop_.last_tick(DrainLoop::kOnSignal);
     keeper_.end_by_signal();
   } catch (...) {
-    // The journal has it all.
+    // The journal still has everything.
   }
   die_by_termination();
 }

@@ -68,7 +68,7 @@ void on_terminate(int number, siginfo_t* info, void*) {
   } else if (number == SIGTERM || info->si_code == SI_TIMER) {
     restore_default();
     ::kill(::getpid(), first);  // delivered when this handler returns
-  }  // a terminal that is closed sends SIGHUP more than once: the shell does, and the kernel
+  }  // SIGHUP comes twice when a terminal closes, from the shell and from the kernel
   errno = saved;
 }
 
@@ -84,7 +84,7 @@ void make_timer(Watched& watched) noexcept {
 }  // namespace
 
 void watch_termination() noexcept {
-  // For the first process of a container the default action is to go on: nothing to prepare for.
+  // The kernel ignores these signals for the first process of a container.
   if (::getpid() == 1) return;
   struct sigaction action = {};
   action.sa_sigaction = on_terminate;
@@ -127,7 +127,7 @@ void die_by_termination() noexcept {
   pthread_sigmask(SIG_SETMASK, &none, nullptr);  // the drain thread blocks everything else
   ::kill(::getpid(), number);
   ::sleep(1);
-  ::_exit(128 + number);  // blocked in every thread, or traced away: the run is over all the same
+  ::_exit(128 + number);  // the signal is blocked in every thread, or a debugger took it
 }
 
 }  // namespace sonde::session

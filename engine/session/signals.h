@@ -1,13 +1,13 @@
-// Ending a run that is told to end. Only a signal with the default action is touched: a handler of
-// the host stays in place, and SIGINT is left to Python (KeyboardInterrupt, then the exit
-// handlers).
+// Ends a run that gets a termination signal. Only a signal with the default action is handled: a
+// handler of the host stays in place, and SIGINT is left to Python (KeyboardInterrupt, then the
+// exit handlers).
 #pragma once
 
 namespace sonde::session {
 
 // Handles SIGTERM and SIGHUP, each where its action is the default one. Any thread.
 void watch_termination() noexcept;
-// Takes the handlers out again, unless the host has installed others since.
+// Removes the handlers, except where the host has installed another one since.
 void unwatch_termination() noexcept;
 // In a forked child: gives the default action back.
 void forget_termination() noexcept;

@@ -1,5 +1,5 @@
-// Where batches go. Each sink is a file of its own; sinks.h has the list of a session and says in
-// which order they are served.
+// The interface of the places that batches go to. sinks.h has the sinks of a session and the order
+// in which they are served.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,14 @@ class Sink {
   virtual std::string_view name() const noexcept = 0;
   virtual Needs needs() const noexcept { return {}; }
 
-  // Takes what it needs of the batch and returns. While this runs, further batches wait for the
-  // delivery thread; beyond its bound they are lost to the sinks. A sink that needs long for a batch
-  // (a network) works on a thread of its own.
+  // Takes what it needs of the batch and returns. Further batches wait meanwhile, up to the bound
+  // of the delivery thread. A sink that needs long for a batch (a network) starts its own thread.
   virtual void accept(const OutgoingBatch& batch) = 0;
 
-  // After each tick in which the sink got a batch, and until it returns true: everything recorded
-  // before the tick has been accepted. Waits for what the sink has under way, until `deadline_ns` by
-  // base::monotonic_ns() at most; 0: do not wait. `last`: the session ends, nothing follows. True
-  // when nothing is left.
+  // After each tick in which the sink got a batch, and after later ones until it returns true:
+  // everything recorded before the tick has been accepted. Waits for what the sink has under way,
+  // until `deadline_ns` by base::monotonic_ns() at most; 0: do not wait. `last`: the session ends,
+  // nothing follows. True when nothing is left.
   virtual bool flush(std::uint64_t deadline_ns, bool last) = 0;
 };
 

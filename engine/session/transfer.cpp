@@ -112,34 +112,32 @@ void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {
 }
 
 void Transfer::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns) {
-  Captures& captures = captures_.captures();
   const std::uint64_t start = base::monotonic_ns();
   for (;;) {
-    captures.look();
+    captures_.look();
     deliver_captures();
     const std::uint64_t waited = base::monotonic_ns() - start;
-    const bool wait_on = (captures.awaits_statistics() && waited < statistics_ns) ||
-                         (captures.awaits_blobs() && waited < blobs_ns);
+    const bool wait_on = (captures_.awaits_statistics() && waited < statistics_ns) ||
+                         (captures_.awaits_blobs() && waited < blobs_ns);
     if (!wait_on) return;
     rest_a_moment();
   }
 }
 
 void Transfer::give_up_captures() {
-  captures_.captures().give_up();
+  captures_.give_up();
   deliver_captures();
 }
 
 void Transfer::deliver_captures() {
-  Captures& captures = captures_.captures();
   for (bool more = true; more;) {
     OutgoingBatch& batch = fresh_batch();
-    batch.announcements = captures.take_alarms();
+    batch.announcements = captures_.take_alarms();
     for (const std::string& alarm : batch.announcements)
       base::log_once(base::LogLevel::kWarning, "profiler", alarm, alarm);
     // Without a sink for them snapshots are only counted.
-    more = captures.collect(kSnapshotsPerBatch, sinks_.needs().snapshots, batch.records);
-    if (!sinks_.durable()) snapshots_.fetch_add(captures.collected(), std::memory_order_relaxed);
+    more = captures_.collect(kSnapshotsPerBatch, sinks_.needs().snapshots, batch.records);
+    if (!sinks_.durable()) snapshots_.fetch_add(captures_.collected(), std::memory_order_relaxed);
     if (!batch.records.empty()) deliver();
   }
 }

@@ -63,8 +63,8 @@ std::string with_commas(std::uint64_t value) {
   return text;
 }
 
-// Where every core is busy this leaves it a hundredth of one. SCHED_IDLE would leave it so little
-// that a gigabyte takes many minutes.
+// Where every core is busy, the thread gets about a hundredth of one. With SCHED_IDLE it would get
+// so little that a gigabyte takes many minutes.
 void lower_priority() noexcept {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_BATCH, &none);
@@ -154,7 +154,7 @@ class PendingBlob : public Pending {
   PendingBlob(std::shared_ptr<BlobJob> job, std::shared_ptr<BlobWriter::State> writer)
       : job_(std::move(job)), writer_(std::move(writer)) {}
   ~PendingBlob() override {
-    if (give_up()) writer_->lost.fetch_add(1);  // its capture went away, and nobody completed it
+    if (give_up()) writer_->lost.fetch_add(1);  // its capture was dropped and never completed it
   }
 
   bool ready() noexcept override { return job_->state.load() != BlobJob::State::kWaiting; }

@@ -59,12 +59,12 @@ class BlobWriter {
   // `wake` is called on the writer's thread whenever a blob is done with.
   BlobWriter(std::string directory, BlobOptions options, std::function<void()> wake);
   ~BlobWriter();
-  // Somebody waits for what is not written yet: no more pauses.
+  // The session waits for what is not written yet: no more pauses.
   void hurry() noexcept;
   // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
   void stop();
 
-  // Ask before copying. Empty where too much waits already, which is said once; who goes without
+  // Ask before copying. Empty where too much waits already, which is said once; the caller
   // then calls lose.
   BlobRoom reserve(std::uint64_t bytes);
   // Counts one that could not be copied, and says it once where nothing was said.

@@ -20,7 +20,7 @@ constexpr std::string_view kTemporary = ".tmp";
 constexpr std::uint64_t kLeftFree = 64u << 20;
 constexpr std::int64_t kAbandonedNs = 600'000'000'000;
 
-// The file system, or a sandbox, has no such call: not a word about the data.
+// The file system or a sandbox refuses the call; that says nothing about the data.
 bool cannot_sync(int error) {
   return error == ENOSYS || error == EINVAL || error == ESPIPE || error == EPERM ||
          error == EOPNOTSUPP;
@@ -66,8 +66,8 @@ Status BlobFile::append(std::span<const std::byte> piece) {
     piece = piece.subspan(static_cast<std::size_t>(done));
     written_ += static_cast<std::uint64_t>(done);
   }
-  // This piece starts on its way, and the one before has to have arrived. Its pages are of no use
-  // to anybody: given back, they do not push out what the host reads.
+  // This piece starts on its way, and the one before has to have arrived. Its pages are
+  // given back: they are not read again, and must not push out what the host reads.
   const auto from = static_cast<off64_t>(on_disk_);
   const auto length = static_cast<off64_t>(written_ - on_disk_);
   if (Status status = sync(from, length, SYNC_FILE_RANGE_WRITE); !status.ok()) return status;
@@ -81,8 +81,8 @@ Status BlobFile::append(std::span<const std::byte> piece) {
   return {};
 }
 
-// Where a disk is full or broken, a write may go well and its way to the disk not. The system tells
-// that once: an answer that is passed over is gone.
+// On a disk that is full or broken, a write may succeed and fail later on its way to the disk. The
+// system reports that once, so each answer has to be looked at.
 Status BlobFile::sync(off64_t from, off64_t length, unsigned flags) const {
   if (::sync_file_range(fd_.get(), from, length, flags) == 0 || cannot_sync(errno)) return {};
   return Status::from_errno("cannot write to " + directory_);

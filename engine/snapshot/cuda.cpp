@@ -202,7 +202,7 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
     space.launched = driver.event_record(space.done, own) == kCuSuccess;
     driver.stream_wait_event(training, space.done, 0);
     if (!space.launched) {
-      run->space.release();  // nobody will know when it is free again
+      run->space.release();  // leaked: it is not known when the device is done with it
       return false;
     }
     if (!fine) {

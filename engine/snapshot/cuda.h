@@ -1,4 +1,4 @@
-// Statistics of tensors on NVIDIA GPUs: one fused pass over all of them, on a stream of our own
+// Statistics of tensors on NVIDIA GPUs: one fused pass over all of them, on a separate stream
 // that follows the training's. Nothing waits on the host: the drain thread asks whether it is done.
 // The memory used is the driver's, not the framework's.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace sonde::snapshot {
 
-// Begins to compile the kernels for this device, on a thread of its own, unless that is done.
+// Begins to compile the kernels for this device, on another thread, unless that is done.
 CudaState prepare_cuda(int device) noexcept;
-// Likewise, and waits for it.
+// The same, and waits until it is done.
 CudaState await_cuda(int device) noexcept;
 // Why it is unavailable.
 std::string cuda_problem(int device);
@@ -26,7 +26,8 @@ std::string cuda_problem(int device);
 // May this stream be given something to do? Not while it is being captured into a graph.
 bool cuda_stream_usable(int device, void* stream) noexcept;
 
-// Too many dimensions that lie apart are left to somebody else.
+// False for a tensor with too many dimensions that cannot be merged; the caller measures it another
+// way.
 bool cuda_can_measure(const Tensor& tensor) noexcept;
 
 class CudaStatistics final : public Pending {

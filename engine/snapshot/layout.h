@@ -25,8 +25,8 @@ class Layout {
   Layout() = default;
   explicit Layout(const Tensor& tensor) noexcept;
 
-  // Values that are different elements of memory; each counts `repeats` times, for dimensions of
-  // stride 0 make more of them.
+  // Values that are different elements of memory. Each counts `repeats` times, because a dimension
+  // of stride 0 repeats them.
   std::uint64_t size() const noexcept { return size_; }
   std::uint64_t repeats() const noexcept { return repeats_; }
   const std::byte* base() const noexcept { return base_; }

@@ -18,9 +18,9 @@ namespace sonde::snapshot {
 
 namespace {
 
-// Starting and meeting threads costs more than less than this many bytes do.
+// Measuring fewer bytes than this takes less time than starting and joining threads.
 constexpr std::uint64_t kAlone = 1 << 20;
-// Small tensors are handed out by the handful.
+// Small tensors are handed out together, up to about this many bytes.
 constexpr std::uint64_t kHandful = 1 << 18;
 
 // The host may have told this thread to take subnormal numbers for zero, or to trap.
@@ -70,9 +70,9 @@ std::size_t place_of(std::size_t turn, std::size_t pieces, bool first_phase) noe
   return job.result();
 }
 
-// Hands out tensors to whoever asks, the largest first so that all end at about the same time. One
-// core reads a tensor twice faster than two do in turn: only what would keep one core busy while
-// the others have nothing left is cut into pieces.
+// Hands out tensors to threads, the largest first so that all threads end at about the same time.
+// The second pass over a tensor is faster on the core that did the first one, so a tensor is cut
+// into pieces only where it would keep one core busy while the others have nothing left to do.
 class Schedule {
  public:
   Schedule(std::span<const Tensor> tensors, std::span<Statistics> out, const Kernels& kernels,

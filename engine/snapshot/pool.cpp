@@ -32,7 +32,7 @@ class Pool {
       wake_.notify_all();
     work();
     std::unique_lock lock(mutex_);
-    // Who has not woken up yet need not come any more.
+    // Helpers that have not woken up yet are not needed any more.
     at_work_ -= wanted_;
     wanted_ = 0;
     back_.wait(lock, [&] { return at_work_ == 0; });

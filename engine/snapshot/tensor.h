@@ -1,5 +1,5 @@
 // Memory that holds the values of one tensor, as the statistics read it: where, of what type, in
-// what order. Owns nothing; whoever fills it in keeps the memory alive while it is read.
+// what order. Owns nothing: the caller keeps the memory alive while it is read.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Compiled once per instruction set: the header below is read again for each of them. Highway's own
-// dispatch lives in a shared library, so the choice at the end of this file is ours.
+// kernels-inl.h is read once for each instruction set. Highway's dispatch is in its shared library,
+// which we do not link, so the end of this file chooses.
 #include "engine/snapshot/usable_kernels.h"
 
 #include <array>

@@ -11,7 +11,7 @@ namespace {
 TEST(JsonMembers, AreFoundByTheirWholeName) {
   const std::string_view all = R"("a":1,"text":"b\":2,\"a","o":{"b":[1,{"c":3}],"d":"}"},"b":true)";
   EXPECT_EQ(find_member(all, "a").raw(), "1");
-  EXPECT_EQ(find_member(all, "b").raw(), "true") << "not the one inside of another value";
+  EXPECT_EQ(find_member(all, "b").raw(), "true") << "not the one in another value";
   EXPECT_FALSE(find_member(all, "c"));
   EXPECT_FALSE(find_member(all, "tex"));
   EXPECT_FALSE(find_member("", "a"));

@@ -1,4 +1,4 @@
-// Captures with raw tensors on their way through a session, in a child of its own each time.
+// Captures with raw tensors on their way through a session, each test in a child process.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -112,7 +112,7 @@ TEST(CapturesWithBlobs, OneThatCouldNotBeCopiedIsSaidAndCounted) {
       capture.in_blob = {true, false};
       engine().add_capture(std::move(capture), nullptr);
     }
-    engine().add_capture(capture_of(1), nullptr);  // nobody wanted a file
+    engine().add_capture(capture_of(1), nullptr);  // no file was asked for
     stop();
     EXPECT_EQ(count_in(dir.path()), 5u);
     EXPECT_EQ(engine().counters().dropped_blobs, 2u);

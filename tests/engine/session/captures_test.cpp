@@ -1,4 +1,4 @@
-// Captures on their way through a session, in a child of its own each time.
+// Captures on their way through a session, each test in a child process.
 #include "engine/session/captures.h"
 
 #include <pthread.h>
@@ -43,7 +43,7 @@ TEST(Captures, ReachTheSpoolAtOnce) {
   in_child([&] {
     const RunningSession session(slow_flush(dir.path()));
     engine().add_capture(capture_of(3));
-    ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 3; })) << "nobody flushed";
+    ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 3; })) << "without a flush()";
     const auto spool = read_spool(dir.path());
     EXPECT_EQ(spool.batches.at(0)->snapshots.at(2).span_id, kSpan);
     EXPECT_NE(snapshots_in(spool)[2].find(R"("tensor_name":"w2","shape":[2,3])"),
@@ -113,7 +113,7 @@ TEST(Captures, WaitForWhatIsUnderWay) {
     slow.pending = std::make_unique<Switch>(on);
     engine().add_capture(std::move(slow));
     engine().add_capture(capture_of(1));
-    ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 1; })) << "nobody waits for another";
+    ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 1; })) << "no capture waits for another";
     on->store(true);
     ASSERT_TRUE(soon([&] { return count_in(dir.path()) == 3; })) << "found without a flush";
     EXPECT_NE(snapshots_in(read_spool(dir.path()))[1].find(R"("mean":2.5)"), std::string::npos);

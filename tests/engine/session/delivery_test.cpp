@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,13 +47,12 @@ TEST(Delivery, OneThatNeverReturnsHoldsUpNeitherLaterBatchesNorTheEnd) {
     Options options = with_sink(spool_to(dir.path()), sink);
     options.flush_interval_ns = 10'000'000;
     engine().start(options);
-    std::uint64_t before = 0;
     for (std::size_t batch = 1; batch <= 10; ++batch) {
       record_many(100);
       while (read_spool(dir.path()).spans.size() < batch * 100) ::usleep(1000);
-      EXPECT_GE(committed(), before + 100);
-      before = committed();
     }
+    engine().flush();
+    EXPECT_GE(committed(), 1000u);
     EXPECT_EQ(engine().counters().waiting_batches, 0u);
     const std::uint64_t start = base::monotonic_ns();
     stop();
@@ -70,6 +70,7 @@ TEST(Delivery, OneThatNeverReturnsHoldsUpNeitherLaterBatchesNorTheEnd) {
 
 TEST(Delivery, OneThatReturnsAfterTheEndFindsWhatItUses) {
   in_child([] {
+    std::thread([] {}).join();  // a sanitizer starts its own thread with the first one
     const std::size_t before = threads();
     std::atomic<bool> free{false}, returned{false};
     {
@@ -121,6 +122,7 @@ TEST(Delivery, BatchesComeInOrderAndAreThereWhenFlushReturns) {
 TEST(Delivery, TheirThreadComesWithTheFirstBatch) {
   const TempDir dir;
   in_child([&] {
+    std::thread([] {}).join();  // a sanitizer starts its own thread with the first one
     const std::size_t before = threads();
     const auto sink = std::make_shared<TestSink>();
     engine().start(spool_to(dir.path()));

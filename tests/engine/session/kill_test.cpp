@@ -52,7 +52,7 @@ void record_for_ever(int thread, Progress& progress) {
   }
 }
 
-// Spans that found no room because nobody drained in time: counted in the journal, never silent.
+// Spans that found no room because the drain thread was too late are counted in the journal.
 std::int64_t count_losses(const std::string& output_dir) {
   std::int64_t losses = 0;
   for (const std::string& path : files_in(output_dir + "/live", ".journal")) {

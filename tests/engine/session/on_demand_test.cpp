@@ -56,7 +56,7 @@ TEST(OnDemand, NothingIsThereBeforeTheFirstRecord) {
   const TempDir dir;
   in_child([&] {
     const std::string out = dir / "out";
-    const std::size_t before = threads();  // a sanitizer may have one of its own
+    const std::size_t before = threads();  // a sanitizer may have one
     engine().start(on_demand(out));
     EXPECT_TRUE(engine().active());
     EXPECT_FALSE(exists(out));

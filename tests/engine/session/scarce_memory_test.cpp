@@ -50,6 +50,14 @@ constexpr int kMany = 1000;
 constexpr std::size_t kLimit = 256 * 1024;
 static_assert(1024 * sizeof(model::Span) < kLimit);
 
+// The drain thread has had its first look, and the next one comes with a flush().
+void start(const TempDir& dir) {
+  Options options = spool_to(dir.path());
+  options.flush_interval_ns = 3'600'000'000'000;
+  engine().start(options);
+  engine().flush();
+}
+
 void record(int count) {
   for (int i = 0; i < count; ++i) testing::close(testing::open("x"));
 }
@@ -65,7 +73,7 @@ TEST(ScarceMemory, ABatchThatCouldNotBeEncodedIsWrittenLater) {
   const TempDir dir;
   in_child([&] {
     LogLines log;
-    engine().start(spool_to(dir.path()));
+    start(dir);
     fail_to_write_many();
     EXPECT_TRUE(LogLines::has("the spool sink failed (std::bad_alloc)")) << LogLines::all();
     EXPECT_GE(engine().counters().swallowed.by_place.at("spool sink"), 1u);
@@ -83,7 +91,7 @@ TEST(ScarceMemory, TheNextBatchDoesNotPassOverOneThatWaits) {
   const TempDir dir;
   in_child([&] {
     LogLines log;
-    engine().start(spool_to(dir.path()));
+    start(dir);
     fail_to_write_many();
     record(5);  // written in one tick with those that wait
     stop();
@@ -96,7 +104,7 @@ TEST(ScarceMemory, AtTheEndTheJournalKeepsWhatCouldNotBeWritten) {
   const TempDir dir;
   in_child([&] {
     LogLines log;
-    engine().start(spool_to(dir.path()));
+    start(dir);
     record(kMany);
     g_too_large.store(kLimit);
     stop();
@@ -113,7 +121,7 @@ TEST(ScarceMemory, ABatchThatFailsTwiceIsCountedAsLostAndTheJournalStays) {
   const TempDir dir;
   in_child([&] {
     LogLines log;
-    engine().start(spool_to(dir.path()));
+    start(dir);
     record(kMany);
     g_too_large.store(kLimit);
     engine().flush();

@@ -1,4 +1,4 @@
-// A session from start to stop, in a child of its own each time.
+// A session from start to stop, each test in a child process.
 #include "engine/session/engine.h"
 
 #include <atomic>

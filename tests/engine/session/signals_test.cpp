@@ -116,7 +116,7 @@ TEST(Signals, PatienceEnds) {
   EXPECT_LT(base::monotonic_ns() - start, 10'000'000'000u);
 }
 
-// During the stop nobody waits for the signal any more; it must not be forgotten.
+// During the stop no thread waits for the signal any more; it must not be forgotten.
 TEST(Signals, DuringTheStopIsNotSwallowed) {
   for (int round = 0; round < 10; ++round) {
     const TempDir dir;

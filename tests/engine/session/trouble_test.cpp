@@ -49,7 +49,7 @@ TEST(Trouble, WithoutAThreadFlushAndStopWrite) {
     EXPECT_EQ(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
     struct sigaction action;
     ASSERT_EQ(::sigaction(SIGTERM, nullptr, &action), 0);
-    EXPECT_EQ(action.sa_handler, SIG_DFL) << "nobody would act on it";
+    EXPECT_EQ(action.sa_handler, SIG_DFL) << "no thread would act on it";
     EXPECT_EQ(LogLines::count("cannot start a thread"), 1u) << LogLines::all();
     record(10);
     engine().flush();

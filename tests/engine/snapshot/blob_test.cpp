@@ -1,4 +1,4 @@
-// Blobs, from memory to the file; each test that makes a thread in a child of its own.
+// Blobs, from memory to the file; a test that makes a thread runs in a child process.
 #include "engine/snapshot/blob.h"
 
 #include <fcntl.h>

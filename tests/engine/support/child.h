@@ -37,7 +37,7 @@ class Child {
     pid_ = ::fork();
     if (pid_ < 0) throw std::runtime_error("no child");
     if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nobody behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves no child behind
       ::close(ends[0]);
       const int out = ends[1];
       body([out] { (void)!::write(out, ".", 1); });

@@ -26,7 +26,7 @@ inline void stop() {
   engine().finish_stop();
 }
 
-// What the GIL is to a Python process: whoever records holds it, and so does who starts or stops.
+// Stands for the GIL of a Python process: held while recording and while starting or stopping.
 class HostLock {
  public:
   template <typename Body>

@@ -37,7 +37,7 @@ class TempDir {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
-  // Turns the directory into a file system of its own that holds no more than this; false where the
+  // Mounts a file system that holds no more than this on the directory; false where the
   // machine does not let us (no root, no mount in this sandbox).
   bool mount_small(std::size_t bytes) {
     const std::string options = "size=" + std::to_string(bytes);
