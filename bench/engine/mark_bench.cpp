@@ -13,8 +13,7 @@ namespace sonde::bench {
 namespace {
 
 void one_clock_read(benchmark::State& state) {
-  time_in_chunks(
-      state, [] { benchmark::DoNotOptimize(base::monotonic_ns()); }, [] {});
+  time_in_chunks(state, [] { benchmark::DoNotOptimize(base::monotonic_ns()); }, [] {});
 }
 BENCHMARK(one_clock_read)->Apply(repeat);
 

@@ -55,8 +55,7 @@ BENCHMARK(scope_naive)->Apply(repeat);
 void scope(benchmark::State& state, Sink sink) {
   const Recording recording(sink);
   const std::uint64_t dropped = dropped_records();
-  time_in_chunks(
-      state, [] { SONDE_SCOPE("forward"); }, [&] { recording.flush(); });
+  time_in_chunks(state, [] { SONDE_SCOPE("forward"); }, [&] { recording.flush(); });
   if (dropped_records() != dropped) state.SkipWithError("records were dropped");
 }
 BENCHMARK_CAPTURE(scope, off, Sink::kOff)->Apply(repeat);

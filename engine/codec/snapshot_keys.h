@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, kCountOfKeys> kKeys = {
 template <typename T>
 struct Statistic {
   std::string_view key;
-  T model::TensorStats::*member;
+  T model::TensorStats::* member;
 };
 inline constexpr std::array kNumbers = {
     Statistic<double>{"mean\"", &model::TensorStats::mean},

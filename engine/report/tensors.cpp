@@ -25,17 +25,17 @@ std::string clean(std::string_view text) {
   return out;
 }
 
-template <double model::TensorStats::*Field>
+template <double model::TensorStats::* Field>
 std::string rounded(const TensorLine& line) {
   return line.tensor.known ? fmt::format("{:.4g}", line.tensor.*Field) : "";
 }
 
-template <std::int64_t model::TensorStats::*Field>
+template <std::int64_t model::TensorStats::* Field>
 std::string counted(const TensorLine& line) {
   return integer(line.tensor.*Field);
 }
 
-template <std::int64_t model::TensorStats::*Field>
+template <std::int64_t model::TensorStats::* Field>
 bool any_counted(std::span<const TensorLine> lines) {
   return std::any_of(lines.begin(), lines.end(),
                      [](const TensorLine& line) { return line.tensor.*Field > 0; });

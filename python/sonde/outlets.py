@@ -1,6 +1,6 @@
 """Where live lines go.
 
-The drain thread of the engine calls these functions. What they raise is logged once.
+The delivery thread of the engine calls these functions. What they raise is logged once.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@
 #include "engine/record/journal.h"
 #include "engine/record/mark.h"
 #include "engine/record/scope.h"
-#include "engine/spool/recovery.h"
 #include "engine/spool/reader.h"
+#include "engine/spool/recovery.h"
 
 using namespace sonde;
 

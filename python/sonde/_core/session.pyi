@@ -24,7 +24,7 @@ def start(options: dict[str, object]) -> None:
       ``<name>.flush`` and so on, the root scope ``<name>.session``), ``tag`` (lines begin with
       ``[<tag>]``) and ``advice`` (what to do, by the key of a message)
 
-    The callables run on the drain thread with the GIL held; what they raise is logged once. A
+    The callables run on the delivery thread with the GIL held; what they raise is logged once. A
     member that is missing, unknown or of another type raises TypeError.
     """
 

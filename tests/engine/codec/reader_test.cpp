@@ -177,18 +177,18 @@ TEST_F(ReaderTest, StatisticsAreThoseOfTheFiniteValues) {
 }
 
 TEST_F(ReaderTest, StatisticsWithInfinitiesOnly) {
-  const model::TensorStats found = stats_of(
-      reader_, batch_,
-      R"({"mean":null,"std":null,"min":-1.0,"max":null,"norm":null,"nonfinite_count":2,)"
-      R"("finite":{"count":3,"mean":0.0,"std":1.0,"min":-1.0,"max":1.0,"norm":2.0},)"
-      R"("nonfinite":{"mean":"inf","std":"nan","max":"inf","norm":"inf"}})");
+  const model::TensorStats found =
+      stats_of(reader_, batch_,
+               R"({"mean":null,"std":null,"min":-1.0,"max":null,"norm":null,"nonfinite_count":2,)"
+               R"("finite":{"count":3,"mean":0.0,"std":1.0,"min":-1.0,"max":1.0,"norm":2.0},)"
+               R"("nonfinite":{"mean":"inf","std":"nan","max":"inf","norm":"inf"}})");
   EXPECT_EQ(found.max, 1);
   EXPECT_EQ(found.nan_count, 0);
   EXPECT_EQ(found.inf_count, 2);
-  const model::TensorStats ours = stats_of(
-      reader_, batch_,
-      R"({"mean":null,"min":null,"nonfinite_count":3,"finite":{"count":0},)"
-      R"("nonfinite":{"mean":"nan","min":"nan"},"count":0,"nan_count":1,"inf_count":2})");
+  const model::TensorStats ours =
+      stats_of(reader_, batch_,
+               R"({"mean":null,"min":null,"nonfinite_count":3,"finite":{"count":0},)"
+               R"("nonfinite":{"mean":"nan","min":"nan"},"count":0,"nan_count":1,"inf_count":2})");
   EXPECT_EQ(ours.mean, 0);
   EXPECT_EQ(ours.count, 0);
   EXPECT_EQ(ours.nan_count, 1);

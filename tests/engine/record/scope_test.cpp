@@ -280,10 +280,14 @@ TEST_F(Scope, ClosedGateRecordsNothing) {
   RingTap tap;
   close_gate();
   EXPECT_EQ(this_thread(), nullptr);
-  { SONDE_SCOPE("never"); }
+  {
+    SONDE_SCOPE("never");
+  }
   EXPECT_FALSE(testing::open("never"));
   open_gate();
-  { SONDE_SCOPE("ever"); }
+  {
+    SONDE_SCOPE("ever");
+  }
   EXPECT_EQ(names_of(tap.take().spans), (Names{"ever"}));
 }
 
@@ -294,7 +298,9 @@ TEST_F(Scope, GateThatClosesInsideAGuardIsSurvived) {
     close_gate();
   }
   open_gate();
-  { SONDE_SCOPE("after"); }
+  {
+    SONDE_SCOPE("after");
+  }
   const model::Batch batch = tap.take();
   ASSERT_NE(find_span(batch.spans, "after"), nullptr);
   EXPECT_FALSE(find_span(batch.spans, "after")->parent_id);

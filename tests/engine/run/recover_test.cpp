@@ -14,8 +14,8 @@
 
 #include "engine/journal/commit.h"
 #include "engine/journal/file.h"
-#include "engine/spool/recovery.h"
 #include "engine/spool/directory.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
 

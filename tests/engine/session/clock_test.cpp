@@ -50,9 +50,9 @@ TEST(Clock, SteppedBackwardsNeitherReordersNorStretches) {
     testing::stop();
 
     const auto spool = read_spool(dir.path());  // in the order of the files' names
-    EXPECT_EQ(testing::names_of(spool.spans),
-              (std::vector<std::string>{"before", "after", "across the step", "later",
-                                        "sonde.session"}));
+    EXPECT_EQ(
+        testing::names_of(spool.spans),
+        (std::vector<std::string>{"before", "after", "across the step", "later", "sonde.session"}));
     for (const model::Span& span : spool.spans) {
       EXPECT_GE(span.end_ns, span.start_ns);
       EXPECT_LT(span.end_ns - span.start_ns, 60'000'000'000);
