@@ -70,8 +70,10 @@ define editable
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
 	@cmake --build $(DEV) -j $(JOBS) --target $(2) | $(every_tenth)
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-	  -C build-dir=$(DEV) -C cmake.build-type=RelWithDebInfo -C cmake.define.SONDE_WERROR=ON \
-	  -C "build.targets=$(subst $(space),;,$(2))" -C "install.components=$(subst $(space),;,$(3))" -e .
+	  --config-settings=build-dir=$(DEV) --config-settings=cmake.build-type=RelWithDebInfo \
+	  --config-settings=cmake.define.SONDE_WERROR=ON \
+	  "--config-settings=build.targets=$(subst $(space),;,$(2))" \
+	  "--config-settings=install.components=$(subst $(space),;,$(3))" -e .
 	@mkdir -p $(STAMPS) && touch $@
 endef
 space := $(subst ,, )
