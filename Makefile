@@ -117,10 +117,14 @@ test-python: build-tests ## The Python tests
 
 .PHONY: killtest
 killtest: build-tests ## The long test: kill runs at random moments, again and again, and check what survives
+	@$(VENV)/python -m pytest tests/nightly/test_many_kills.py
+
+.PHONY: long
+long: build-tests ## Every test of tests/nightly
 	@$(VENV)/python -m pytest tests/nightly
 
 .PHONY: nightly
-nightly: killtest sanitize fuzz fuzz-loops compilers lint ## What takes hours, or finds what other changes broke
+nightly: long sanitize fuzz fuzz-loops compilers lint ## What takes hours, or finds what other changes broke
 
 .PHONY: compilers
 compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed
@@ -210,7 +214,8 @@ lint: for-lint build-tests ## Formatting and static checks, both languages
 	  xargs -P $(JOBS) -n 4 $(VENV)/clang-tidy --quiet -p $(DEV) 2>/dev/null
 
 .PHONY: format
-format: for-lint ## Rewrite sources in the project's format
+format: ## Rewrite sources in the project's format
+	@$(call setup,build lint)
 	@$(VENV)/ruff check --fix --quiet
 	@$(VENV)/ruff format --quiet
 	@$(VENV)/clang-format -i $(cpp_files)

@@ -5,7 +5,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # clang-tidy reads it
 
-# The engine's archives end up in a shared object that is loaded into somebody else's process: they must be
+# The engine's archives end up in a shared object that is loaded into a process that is not ours: they must be
 # position independent, and no symbol of ours may meet one of theirs.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)

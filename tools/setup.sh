@@ -5,7 +5,7 @@
 #   tools/setup.sh GROUP...     build, demo, test, partners, bench, lint, clang: the sections of tools/apt-packages.txt
 #                               and tools/requirements.txt
 #
-# A group is skipped when its list has not changed since it was last installed, so calling this costs nothing.
+# A group is skipped when its list has not changed since it was last installed, so calling this again costs little.
 #
 #   PYTHON   the interpreter of the environment (default: python3)
 #   VENV     the environment's folder (default: .venv)
@@ -94,7 +94,9 @@ install_one_by_one() {
   while read -r requirement; do
     pip_install "$requirement" || left_out+=("$requirement")
   done
-  say "these do not install with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]:-none}"
+  ((${#left_out[@]} == 0)) && return
+  say "these do not install with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]}"
+  return 1
 }
 
 install_requirements() {
@@ -107,7 +109,7 @@ install_requirements() {
   # shellcheck disable=SC2086  # a list of words
   if ! pip_install $wanted; then
     [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; what it said stands above"
-    install_one_by_one <<<"$wanted"
+    install_one_by_one <<<"$wanted" || return 0  # tried again the next time
   fi
   mark_done "pip-$group" "$key"
 }

@@ -177,7 +177,7 @@ class alignas(64) Training {
   SONDE_COLD void look_around(Here here) noexcept;
   void end_event(Here here) noexcept { seen_.others.note(here); }
 
-  // -- what begins, where it is not plain (running.cpp, optimizing.cpp, fetching.cpp) --
+  // -- what begins, where it is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
   SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
   SONDE_APART bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_APART bool begin_other_backward(Here here, const Moment& now);
@@ -190,7 +190,7 @@ class alignas(64) Training {
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   void number_step(Here here, std::int64_t index, const Moment& now);
 
-  // -- passes begin, go on and are left (passing.cpp) --
+  // -- passes begin, go on and are left (event_pass.cpp) --
   SONDE_COLD bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
   SONDE_COLD void end_passes_fetch(Here here, Pass& pass, const Moment& now);
@@ -207,7 +207,7 @@ class alignas(64) Training {
   void prove_plainly() noexcept;
   SONDE_HOT void begin_plain_fetch(Here here, Pass& pass, const Moment& now);
 
-  // -- the end of everything (ending.cpp) --
+  // -- the end of everything (event_end.cpp) --
   void finish_everything(Here here) noexcept;
   void end_loop(Here here) noexcept;
   Moment last_known(Here here) const noexcept;

@@ -1,4 +1,4 @@
-// What a session counts: losses, sizes and states, for health().
+// What a session counts: losses, sizes and states.
 #pragma once
 
 #include <cstdint>

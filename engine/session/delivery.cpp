@@ -21,6 +21,9 @@ namespace {
 
 constexpr const char* kLostHere = "delivery";
 
+// The queue that this thread serves.
+thread_local const void* t_served = nullptr;
+
 }  // namespace
 
 struct Delivery::Queue {
@@ -111,6 +114,7 @@ void Delivery::Queue::run(const Task& task) noexcept {
 void Delivery::Queue::serve() noexcept {
   constexpr std::uint64_t kLongNs = 3'600'000'000'000;
   const Serving serving;
+  t_served = this;
   while (!over()) {
     const std::uint32_t seen = arrived.now();
     if (const std::optional<Task> task = take()) {
@@ -182,7 +186,7 @@ void Delivery::flush(std::uint64_t deadline_ns, bool last) noexcept {
 }
 
 void Delivery::await(std::uint64_t deadline_ns) noexcept {
-  if (!queue_) return;
+  if (!queue_ || t_served == queue_.get()) return;  // a sink that waits would wait for itself
   std::uint64_t wanted = 0;
   {
     const std::lock_guard guard(queue_->lock);

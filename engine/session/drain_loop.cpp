@@ -178,13 +178,13 @@ void DrainLoop::last_tick(const Patience& patience) {
   captures_.hurry();
   transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
   transfer_.give_up_captures();
-  const std::uint64_t deadline = deadline_after(patience.sinks_ns);
-  if (!sinks_.flush(deadline, true)) {
+  if (!sinks_.flush(deadline_after(patience.sinks_ns), true)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
   }
-  sinks_.await(deadline);
+  // From here: the spool may have taken its time.
+  sinks_.await(deadline_after(patience.sinks_ns));
   sinks_.close();
 }
 

@@ -53,7 +53,7 @@ class Engine {
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s. Without a session it stays where it is, for the first write of the next; once there
+  // after 30 s; sinks that are not durable are waited for 2 s at most. Without a session it stays where it is, for the first write of the next; once there
   // is little room left for more, it is moved into memory.
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.

@@ -1,4 +1,4 @@
-// Closed spans as lines of text, for output="stdout" and output="log".
+// Closed spans as lines of text, for standard output and the log.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -18,7 +19,11 @@ void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string
   }
   waiting_.push_back({created_ns, batch_id, std::string(json), moved, snapshots});
   waiting_bytes_ += json.size();
-  while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
+  try {
+    while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
+  } catch (const std::bad_alloc&) {
+    // They all stay: the batch is among them, so the caller must not take it for unsent.
+  }
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
 }
 

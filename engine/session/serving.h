@@ -2,16 +2,21 @@
 // in their place. A flush() that a sink calls there would wait for itself, so it returns at once.
 #pragma once
 
+#include <utility>
+
 namespace sonde::session {
 
 inline thread_local bool t_serves_sinks = false;
 
 class Serving {
  public:
-  Serving() noexcept { t_serves_sinks = true; }
+  Serving() noexcept : before_(std::exchange(t_serves_sinks, true)) {}
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
-  ~Serving() { t_serves_sinks = false; }
+  ~Serving() { t_serves_sinks = before_; }
+
+ private:
+  bool before_;  // a sink may end the session
 };
 
 }  // namespace sonde::session

@@ -24,7 +24,7 @@ class Sink {
 
   virtual ~Sink() = default;
 
-  // For messages and health(): "event stream".
+  // For messages and counters: "event stream".
   virtual std::string_view name() const noexcept = 0;
   virtual Needs needs() const noexcept { return {}; }
 

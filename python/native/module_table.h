@@ -14,8 +14,7 @@ namespace sonde::native {
 class WeakObject {
  public:
   bool is(PyObject* object) const noexcept {
-    return reference_ != nullptr &&
-           reinterpret_cast<PyWeakReference*>(reference_)->wr_object == object;
+    return reference_ != nullptr && refers_to(reference_, object);
   }
   void set(PyObject* object) noexcept {
     if (is(object)) return;
@@ -23,11 +22,7 @@ class WeakObject {
     if (made == nullptr) PyErr_Clear();
     Py_XDECREF(std::exchange(reference_, made));
   }
-  Ref get() const noexcept {
-    if (reference_ == nullptr) return {};
-    PyObject* object = PyWeakref_GetObject(reference_);
-    return object == nullptr || object == Py_None ? Ref() : Ref(Py_NewRef(object));
-  }
+  Ref get() const noexcept { return reference_ == nullptr ? Ref() : weak_target(reference_); }
 
  private:
   PyObject* reference_ = nullptr;

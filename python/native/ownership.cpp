@@ -88,14 +88,19 @@ void Ownership::collect() {
   ++hot_.version;
   some_module_owned_ = false;
   parameters_.clear();
-  std::erase_if(optimizers_, [this](const Known& known) {
-    PyObject* optimizer = PyWeakref_GetObject(known.reference);
-    if (optimizer != nullptr && optimizer != Py_None) return add_parameters(optimizer), false;
+  std::vector<Ref> living;
+  std::erase_if(optimizers_, [&living](const Known& known) {
+    if (Ref optimizer = weak_target(known.reference)) {
+      living.push_back(std::move(optimizer));
+      return false;
+    }
     Py_DECREF(known.reference);
     hook::Training::forget_optimizer(known.optimizer);
     return true;
   });
   hook::Training::set_optimizers_known(!optimizers_.empty());
+  // Last: asking an optimizer may run code that calls this again.
+  for (const Ref& optimizer : living) add_parameters(optimizer.get());
 }
 
 void Ownership::forget_all() {

@@ -45,6 +45,23 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
+// What a weak reference refers to; empty once that is gone.
+inline Ref weak_target(PyObject* reference) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(reference, &object) < 0) PyErr_Clear();
+  return Ref(object);
+#else
+  PyObject* object = PyWeakref_GetObject(reference);
+  return Ref(object == nullptr || object == Py_None ? nullptr : Py_NewRef(object));
+#endif
+}
+
+// Whether a weak reference refers to this object, which is alive.
+inline bool refers_to(PyObject* reference, PyObject* object) noexcept {
+  return reinterpret_cast<PyWeakReference*>(reference)->wr_object == object;
+}
+
 // Puts the current exception aside while code of ours may raise, and restores it.
 class KeepError {
  public:

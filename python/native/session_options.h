@@ -37,7 +37,12 @@ template <typename Call>
 void with_gil(Call call) {
   if (interpreter_is_ending()) return;
   const PyGILState_STATE state = call_or_stop([] { return PyGILState_Ensure(); });
-  call();
+  try {
+    call();
+  } catch (...) {
+    PyGILState_Release(state);
+    throw;
+  }
   PyGILState_Release(state);
 }
 

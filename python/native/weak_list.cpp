@@ -5,16 +5,13 @@
 
 namespace sonde::native {
 
-Ref WeakList::get(const Entry& entry) noexcept {
-  PyObject* object = PyWeakref_GetObject(entry.reference);
-  return Ref(object == nullptr || object == Py_None ? nullptr : Py_NewRef(object));
-}
+Ref WeakList::get(const Entry& entry) noexcept { return weak_target(entry.reference); }
 
 WeakList::Entry* WeakList::note(PyObject* object, PyObject* gone) noexcept {
   const auto known = places_.find(object);
   if (known != places_.end()) {
     Entry& entry = entries_[known->second];
-    if (PyWeakref_GetObject(entry.reference) == object) return &entry;
+    if (refers_to(entry.reference, object)) return &entry;
   }
   const KeepError keep;
   PyObject* reference = PyWeakref_NewRef(object, gone);  // may run code that calls this
@@ -29,12 +26,11 @@ void WeakList::drop_dead() noexcept {
   std::vector<PyObject*> dead;
   places_.clear();
   for (const Entry& entry : entries_) {
-    PyObject* object = PyWeakref_GetObject(entry.reference);
-    if (object == Py_None) {
-      dead.push_back(entry.reference);
-    } else {
-      places_[object] = living.size();
+    if (const Ref object = get(entry)) {
+      places_[object.get()] = living.size();
       living.push_back(entry);
+    } else {
+      dead.push_back(entry.reference);
     }
   }
   entries_ = std::move(living);

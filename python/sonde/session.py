@@ -101,7 +101,7 @@ class Profiler:
         return _health(self)
 
     def flush(self) -> None:
-        """Writes what is recorded so far, to every sink and the transport, before it returns."""
+        """Writes what is recorded so far. Waits for lines and the transport 2 s at most."""
         if self.enabled:
             _guarded(facts.refresh, "what the session says of itself may be out of date")
             _guarded(_core.session.flush, "flushing failed")

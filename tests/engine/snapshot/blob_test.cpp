@@ -260,7 +260,7 @@ TEST(BlobWriter, FullDiskIsNotFilled) {
   });
 }
 
-// Somebody else takes the room while it is being written.
+// Another program fills the disk while the file is being written.
 TEST(BlobWriter, DiskThatFillsUpMeanwhile) {
   TempDir dir;
   if (!dir.mount_small(128 << 20)) GTEST_SKIP() << "cannot mount a small file system here";
