@@ -1,6 +1,9 @@
 #include "engine/analysis/name_tree.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "engine/model/trace.h"
 
 namespace sonde::analysis {
 

@@ -1,6 +1,15 @@
 #include "engine/analysis/no_snapshots.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/json_members.h"
+#include "engine/model/runs.h"
+#include "engine/model/trace.h"
 
 namespace sonde::analysis {
 

@@ -2,9 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include "engine/analysis/name_tree.h"
+#include "engine/model/trace.h"
 
 namespace sonde::analysis {
 

@@ -1,9 +1,14 @@
 #include "engine/analysis/tensors.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "engine/model/epochs.h"
+#include "engine/model/trace.h"
 
 namespace sonde::analysis {
 

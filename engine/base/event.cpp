@@ -5,7 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <climits>
+#include <cstdint>
 
 #include "engine/base/clock.h"
 

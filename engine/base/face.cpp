@@ -1,6 +1,7 @@
 #include "engine/base/face.h"
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <utility>
 

@@ -1,6 +1,7 @@
 // Files the way the rest of the engine needs them: whole, or not there at all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -1,9 +1,12 @@
 #include "engine/base/id.h"
 
 #include <sys/random.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "engine/base/clock.h"
 

@@ -2,6 +2,7 @@
 // hex digits. On the hot path only the 64-bit counter exists; the rest happens when draining.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "engine/base/utf8.h"
 

@@ -4,6 +4,7 @@
 // damaged text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

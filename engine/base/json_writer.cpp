@@ -5,7 +5,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <new>
+#include <string_view>
 
 #include "engine/base/utf8.h"
 

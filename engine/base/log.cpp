@@ -2,8 +2,12 @@
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "engine/base/face.h"
 

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace sonde::base {
 

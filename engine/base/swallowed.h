@@ -2,6 +2,7 @@
 // The counters of a session show them: a message is spoken once per session, a count says how often it happened.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>

@@ -3,7 +3,14 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <cerrno>
+#include <functional>
+#include <new>
 #include <system_error>
+#include <thread>
+#include <utility>
+
+#include "engine/base/status.h"
 
 namespace sonde::base {
 

@@ -1,11 +1,14 @@
 #include "engine/cli/choice.h"
 
+#include <limits>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
-#include <limits>
-
 #include "engine/cli/output.h"
+#include "engine/model/missing.h"
 #include "engine/report/missing.h"
+#include "engine/run/selection.h"
 
 namespace sonde::cli {
 

@@ -1,11 +1,16 @@
 #include "engine/cli/opening.h"
 
+#include <memory>
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 #include "engine/base/status.h"
 #include "engine/cli/output.h"
+#include "engine/model/skipped.h"
 #include "engine/report/reading.h"
 #include "engine/run/open.h"
+#include "engine/run/source.h"
 
 namespace sonde::cli {
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace sonde::cli {
 

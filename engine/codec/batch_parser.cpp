@@ -1,11 +1,19 @@
 #include "engine/codec/batch_parser.h"
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
 
+#include "engine/codec/detail.h"
+#include "engine/codec/fault.h"
 #include "engine/codec/json_fields.h"
 #include "engine/codec/mark_parser.h"
 #include "engine/codec/snapshot_parser.h"
 #include "engine/codec/span_parser.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

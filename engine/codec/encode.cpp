@@ -1,10 +1,15 @@
 #include "engine/codec/encode.h"
 
 #include <charconv>
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 
+#include "engine/base/id.h"
+#include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
 #include "engine/model/span_fields.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,6 +1,8 @@
 // A batch as the JSON of spool v1 (docs/formats/spool.md).
 #pragma once
 
+#include <string_view>
+
 #include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
 

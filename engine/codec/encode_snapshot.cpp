@@ -6,8 +6,11 @@
 #include <limits>
 #include <string_view>
 
+#include "engine/base/json_writer.h"
 #include "engine/base/non_finite.h"
 #include "engine/codec/snapshot_keys.h"
+#include "engine/model/snapshot_record.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,8 +1,14 @@
 #include "engine/codec/json_text.h"
 
 #include <charconv>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <system_error>
 
+#include "engine/base/arena.h"
+#include "engine/base/id.h"
 #include "engine/base/json_members.h"
 
 namespace sonde::codec {

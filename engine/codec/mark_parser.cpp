@@ -1,6 +1,13 @@
 #include "engine/codec/mark_parser.h"
 
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
 #include "engine/base/non_finite.h"
+#include "engine/codec/json_fields.h"
+#include "engine/codec/json_text.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,7 +1,11 @@
 // The marks of a batch. Includes simdjson: for the parsers only.
 #pragma once
 
+#include <cstddef>
+#include <string_view>
+
 #include "engine/codec/json_fields.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

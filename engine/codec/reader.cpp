@@ -2,9 +2,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
 
+#include "engine/base/status.h"
 #include "engine/codec/batch_parser.h"
+#include "engine/codec/detail.h"
+#include "engine/codec/fault.h"
 #include "engine/codec/json_text.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

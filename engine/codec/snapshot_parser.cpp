@@ -2,9 +2,18 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
 
 #include "engine/base/non_finite.h"
+#include "engine/codec/detail.h"
+#include "engine/codec/json_fields.h"
+#include "engine/codec/json_text.h"
 #include "engine/codec/snapshot_keys.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,8 +1,13 @@
 // The snapshots of a batch. Includes simdjson: for the parsers only.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
 #include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

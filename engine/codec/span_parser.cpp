@@ -1,8 +1,16 @@
 #include "engine/codec/span_parser.h"
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
 
+#include "engine/base/json_members.h"
+#include "engine/codec/detail.h"
+#include "engine/codec/json_fields.h"
 #include "engine/model/span_fields.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,8 +1,12 @@
 // The spans of a batch. Includes simdjson: for the parsers only.
 #pragma once
 
+#include <cstddef>
+#include <string_view>
+
 #include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
+#include "engine/model/trace.h"
 
 namespace sonde::codec {
 

@@ -1,13 +1,19 @@
 #include "engine/export/arrow.h"
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/export/columns.h"
 #include "engine/export/span_columns.h"
+#include "engine/model/trace.h"
 
 namespace sonde::exporting {
 

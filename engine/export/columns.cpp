@@ -1,8 +1,10 @@
 #include "engine/export/columns.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <string_view>
 
 #include "engine/base/utf8.h"
 

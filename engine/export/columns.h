@@ -1,6 +1,7 @@
 // Columns of a table, laid out the way Arrow wants them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,10 +1,19 @@
 #include "engine/export/span_columns.h"
 
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "engine/base/id.h"
+#include "engine/export/columns.h"
+#include "engine/model/span_fields.h"
+#include "engine/model/trace.h"
 #include "engine/model/tree.h"
 
 namespace sonde::exporting {

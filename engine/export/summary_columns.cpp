@@ -4,10 +4,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/analysis/summary.h"
 #include "engine/analysis/summary_fields.h"
+#include "engine/export/columns.h"
+#include "engine/model/trace.h"
 namespace sonde::exporting {
 
 namespace {

@@ -1,6 +1,7 @@
 #include "engine/hook/cycle.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace sonde::hook {
 

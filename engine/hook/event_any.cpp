@@ -1,5 +1,11 @@
 // What is done before every event that is not plain: what has the program done since the last one?
+#include <cstdint>
+
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/training.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -1,9 +1,17 @@
 // A stretch of the loop ends, the session ends, or the hooks are taken away.
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "engine/base/json_members.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
+#include "engine/hook/pass.h"
 #include "engine/hook/training.h"
+#include "engine/record/lane.h"
+#include "engine/record/names.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -1,7 +1,18 @@
 // Fetches from a loader begin and end.
+#include <cstdint>
+#include <string_view>
+
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
 #include "engine/hook/plain.h"
+#include "engine/hook/spans.h"
 #include "engine/hook/training.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

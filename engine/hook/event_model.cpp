@@ -1,7 +1,18 @@
 // Forwards and backwards begin and end.
+#include <cstdint>
+#include <string_view>
+
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
 #include "engine/hook/plain.h"
+#include "engine/hook/spans.h"
 #include "engine/hook/training.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

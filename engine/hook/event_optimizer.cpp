@@ -1,8 +1,16 @@
 // Steps of optimizers begin and end.
+#include <cstdint>
+#include <string_view>
+
 #include "engine/base/placement.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
 #include "engine/hook/plain.h"
 #include "engine/hook/training.h"
+#include "engine/record/lane.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

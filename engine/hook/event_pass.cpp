@@ -1,8 +1,17 @@
 // Passes over loaders begin, go on, and are left.
+#include <memory>
 #include <utility>
 
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
 #include "engine/hook/training.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

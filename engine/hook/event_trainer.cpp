@@ -1,6 +1,12 @@
 // The part of a training that a trainer tells: that it runs, how much of it, what its closures are.
+#include <cstdint>
+
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

@@ -6,6 +6,7 @@
 #include "engine/hook/cycle.h"
 #include "engine/hook/leaves.h"
 #include "engine/hook/pass.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

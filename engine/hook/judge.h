@@ -21,6 +21,8 @@
 #include <cstdint>
 
 #include "engine/hook/evidence.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/pass.h"
 
 namespace sonde::hook {
 

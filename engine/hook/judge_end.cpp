@@ -1,5 +1,8 @@
 // What the end of a pass, of a loop or of a scope around them shows.
+#include <cstdint>
+
 #include "engine/hook/judge.h"
+#include "engine/hook/pass.h"
 
 namespace sonde::hook {
 

@@ -1,5 +1,6 @@
 // What a fetch shows of the pass that makes it, and of other passes.
 #include "engine/hook/judge.h"
+#include "engine/hook/pass.h"
 
 namespace sonde::hook {
 

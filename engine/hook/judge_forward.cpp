@@ -1,7 +1,11 @@
 // Where a forward belongs.
-#include "engine/hook/judge.h"
-
 #include <cassert>
+#include <cstddef>
+
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/pass.h"
 
 namespace sonde::hook {
 

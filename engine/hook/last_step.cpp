@@ -1,7 +1,11 @@
 #include "engine/hook/last_step.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/placement.h"

@@ -1,6 +1,8 @@
 #include "engine/hook/leaves.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace sonde::hook {
 

@@ -1,5 +1,7 @@
 #include "engine/hook/level.h"
 
+#include <cstdint>
+
 #include "engine/record/names.h"
 #include "engine/record/stack.h"
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
+#include "engine/base/clock.h"
 #include "engine/hook/leaves.h"
 #include "engine/probe/gpu_clock.h"
+#include "engine/record/lane.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -1,8 +1,17 @@
 // Steps and epochs of loops without a loader (rule 5).
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

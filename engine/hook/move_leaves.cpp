@@ -1,5 +1,14 @@
 // The ends of fetches, forwards and backwards: spans that are certain of their place, and leaves.
+#include <cstdint>
+
+#include "engine/base/placement.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/provisional.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

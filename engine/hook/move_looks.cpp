@@ -1,8 +1,17 @@
 // Validations without a loader: they begin, end, and are found among what was taken for training.
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
+#include "engine/hook/evidence.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -1,10 +1,21 @@
 // The scopes of passes over loaders begin and end.
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/level.h"
 #include "engine/hook/listeners.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

@@ -1,7 +1,15 @@
 // Opening, closing and taking back steps.
+#include <cstdint>
+
+#include "engine/hook/level.h"
 #include "engine/hook/listeners.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

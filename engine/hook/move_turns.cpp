@@ -1,9 +1,20 @@
 // A pass over a loader turns out to be something else than it was taken for.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

@@ -2,7 +2,13 @@
 // fetched ahead has no more, and one that waits while a validation runs.
 #include <utility>
 
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/record/lane.h"
 
 namespace sonde::hook {
 

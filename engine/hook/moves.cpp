@@ -2,6 +2,16 @@
 #include "engine/hook/moves.h"
 
 #include <array>
+#include <cstddef>
+
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/spans.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

@@ -10,8 +10,13 @@
 
 #include "engine/base/placement.h"
 #include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/pass.h"
 #include "engine/hook/seen.h"
 #include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

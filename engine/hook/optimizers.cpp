@@ -1,8 +1,13 @@
 #include "engine/hook/optimizers.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 
+#include "engine/hook/moment.h"
 #include "engine/hook/names.h"
+#include "engine/hook/spans.h"
+#include "engine/record/lane.h"
 
 namespace sonde::hook {
 

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "engine/base/placement.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/spans.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/hook/moment.h"
+#include "engine/record/lane.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -1,7 +1,9 @@
 #include "engine/hook/pass.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "engine/hook/moment.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/hook/moment.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

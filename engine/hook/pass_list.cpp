@@ -1,6 +1,11 @@
 #include "engine/hook/pass_list.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/hook/pass.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

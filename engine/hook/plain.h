@@ -4,6 +4,10 @@
 // whose answers would be the same.
 #pragma once
 
+#include <cstdint>
+
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/training.h"
 #include "engine/record/stack.h"
 

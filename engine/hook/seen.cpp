@@ -1,6 +1,16 @@
 #include "engine/hook/seen.h"
 
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/placement.h"
+#include "engine/hook/evidence.h"
+#include "engine/hook/level.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

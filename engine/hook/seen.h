@@ -10,11 +10,14 @@
 #include "engine/hook/last_step.h"
 #include "engine/hook/leaves.h"
 #include "engine/hook/level.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/optimizers.h"
 #include "engine/hook/others.h"
 #include "engine/hook/parents.h"
 #include "engine/hook/pass_list.h"
 #include "engine/hook/step.h"
+#include "engine/record/generation.h"
+#include "engine/record/scope.h"
 
 namespace sonde::hook {
 

@@ -1,7 +1,14 @@
 #include "engine/hook/spans.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 
+#include "engine/base/placement.h"
+#include "engine/hook/moment.h"
+#include "engine/probe/gpu_clock.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

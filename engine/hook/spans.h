@@ -8,6 +8,7 @@
 
 #include "engine/base/placement.h"
 #include "engine/hook/moment.h"
+#include "engine/record/lane.h"
 #include "engine/record/scope.h"
 
 namespace sonde::hook {

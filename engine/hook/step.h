@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "engine/hook/pass.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {

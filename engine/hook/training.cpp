@@ -1,12 +1,19 @@
 #include "engine/hook/training.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "engine/base/placement.h"
 #include "engine/hook/listeners.h"
+#include "engine/hook/moment.h"
+#include "engine/hook/moves.h"
 #include "engine/hook/names.h"
+#include "engine/hook/pass.h"
+#include "engine/hook/seen.h"
+#include "engine/record/lane.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

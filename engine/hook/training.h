@@ -24,8 +24,17 @@
 #include <string_view>
 
 #include "engine/base/placement.h"
+#include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
+#include "engine/hook/level.h"
 #include "engine/hook/listeners.h"
+#include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
+#include "engine/hook/pass.h"
+#include "engine/record/generation.h"
+#include "engine/record/lane.h"
+#include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
 

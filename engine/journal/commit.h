@@ -2,6 +2,7 @@
 // session and recovery.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -4,11 +4,20 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/record/layout.h"
 
 namespace sonde::journal {
 

@@ -8,6 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "engine/journal/ring_reader.h"
+#include "engine/record/layout.h"
 
 namespace sonde::journal {
 

@@ -1,18 +1,29 @@
 #include "engine/journal/inspect.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/id.h"
+#include "engine/base/status.h"
 #include "engine/journal/commit.h"
+#include "engine/journal/destination.h"
 #include "engine/journal/file.h"
 #include "engine/journal/open_scopes.h"
 #include "engine/journal/ring_reader.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/record/layout.h"
 
 namespace sonde::journal {
 

@@ -1,9 +1,11 @@
 // What the journal of another process says. A running process is not disturbed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/journal/destination.h"
 #include "engine/journal/ring_reader.h"

@@ -1,6 +1,10 @@
 #include "engine/journal/mark_lists.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
+
+#include "engine/base/id.h"
 
 namespace sonde::journal {
 

@@ -3,6 +3,7 @@
 // dropped) are forgotten when there are too many. Nothing is lost: each mark names its span.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>

@@ -1,8 +1,16 @@
 #include "engine/journal/open_scopes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/journal/ring_reader.h"
+#include "engine/model/process.h"
+#include "engine/record/layout.h"
 
 namespace sonde::journal {
 

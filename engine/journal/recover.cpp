@@ -9,17 +9,25 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "engine/base/arena.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/id.h"
+#include "engine/base/status.h"
 #include "engine/journal/commit.h"
+#include "engine/journal/destination.h"
 #include "engine/journal/file.h"
 #include "engine/journal/inspect.h"
 #include "engine/journal/open_scopes.h"
+#include "engine/journal/ring_reader.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/record/layout.h"
 
 namespace sonde::journal {
 

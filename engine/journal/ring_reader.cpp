@@ -1,10 +1,20 @@
 #include "engine/journal/ring_reader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "engine/base/arena.h"
+#include "engine/base/clock.h"
+#include "engine/base/id.h"
+#include "engine/model/trace.h"
+#include "engine/record/layout.h"
 #include "engine/record/layout_certainty.h"
 
 namespace sonde::journal {

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/base/arena.h"
 #include "engine/journal/mark_lists.h"
 #include "engine/model/trace.h"
 #include "engine/record/layout.h"

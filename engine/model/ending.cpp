@@ -1,6 +1,10 @@
 #include "engine/model/ending.h"
 
+#include <string>
+#include <string_view>
+
 #include "engine/model/line.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

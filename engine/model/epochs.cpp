@@ -1,9 +1,16 @@
 #include "engine/model/epochs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
+
+#include "engine/base/id.h"
+#include "engine/model/runs.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/base/id.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {

@@ -1,6 +1,13 @@
 #include "engine/model/json_values.h"
 
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "engine/base/id.h"
+#include "engine/base/json_writer.h"
 #include "engine/base/non_finite.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

@@ -1,8 +1,12 @@
 // Trace values inside the JSON of reports and columns.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/span_fields.h"
 #include "engine/model/trace.h"

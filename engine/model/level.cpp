@@ -4,6 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

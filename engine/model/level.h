@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "engine/base/id.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {

@@ -1,9 +1,14 @@
 #include "engine/model/line.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "engine/base/non_finite.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

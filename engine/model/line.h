@@ -2,6 +2,7 @@
 //   epoch[0] - 142us {epoch_loss=0.5234}
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

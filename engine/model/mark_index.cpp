@@ -1,7 +1,11 @@
 #include "engine/model/mark_index.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
+
+#include "engine/base/id.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

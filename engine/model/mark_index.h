@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/id.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {

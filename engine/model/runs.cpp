@@ -1,7 +1,17 @@
 #include "engine/model/runs.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

@@ -1,8 +1,14 @@
 #include "engine/model/select.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "engine/model/trace.h"
 #include "engine/model/tree.h"
 
 namespace sonde::model {

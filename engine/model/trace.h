@@ -2,6 +2,7 @@
 // batch (or in the name table, which lives as long as the process), so a span is cheap to copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -1,9 +1,13 @@
 #include "engine/model/tree.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "engine/model/id_index.h"
+#include "engine/model/trace.h"
 
 namespace sonde::model {
 

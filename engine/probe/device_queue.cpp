@@ -3,11 +3,14 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/probe/gpu_clock.h"
 
 namespace sonde::probe {
 

@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <mutex>
 
 #include "engine/base/cuda_driver.h"

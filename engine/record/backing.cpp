@@ -3,19 +3,28 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/file.h"
 #include "engine/base/placement.h"
+#include "engine/base/status.h"
 #include "engine/record/addresses.h"
 #include "engine/record/block_pool.h"
 #include "engine/record/bus_guard.h"
+#include "engine/record/layout.h"
 #include "engine/record/names.h"
 #include "engine/record/racy.h"
 

@@ -1,5 +1,6 @@
 #include "engine/record/ends.h"
 
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <unordered_map>

@@ -1,5 +1,7 @@
 #include "engine/record/generation.h"
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -7,6 +9,7 @@
 
 #include "engine/base/placement.h"
 #include "engine/record/addresses.h"
+#include "engine/record/layout.h"
 
 namespace sonde::record {
 

@@ -4,13 +4,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
+#include "engine/base/status.h"
+#include "engine/record/block_pool.h"
 #include "engine/record/bus_guard.h"
 #include "engine/record/ends.h"
+#include "engine/record/generation.h"
 #include "engine/record/lane.h"
+#include "engine/record/layout.h"
 #include "engine/record/names.h"
 
 namespace sonde::record {

@@ -5,18 +5,21 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "engine/base/clock.h"
 #include "engine/base/event.h"
+#include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/record/addresses.h"
 #include "engine/record/backing.h"
 #include "engine/record/block_pool.h"
 #include "engine/record/generation.h"
 #include "engine/record/lane_table.h"
-#include "engine/record/layout.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 
 namespace sonde::record {
 

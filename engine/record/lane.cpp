@@ -1,6 +1,13 @@
 #include "engine/record/lane.h"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+
+#include "engine/record/addresses.h"
+#include "engine/record/generation.h"
+#include "engine/record/layout.h"
 
 namespace sonde::record {
 

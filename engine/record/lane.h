@@ -11,7 +11,7 @@
 
 #include "engine/record/addresses.h"
 #include "engine/record/generation.h"
-#include "engine/record/layout.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 #include "engine/record/root.h"
 
 namespace sonde::record {

@@ -4,10 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
 
 #include "engine/record/addresses.h"
+#include "engine/record/block_pool.h"
+#include "engine/record/layout.h"
 #include "engine/record/root.h"
 
 namespace sonde::record {

@@ -1,6 +1,14 @@
 #include "engine/record/mark.h"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
 #include "engine/base/utf8.h"
+#include "engine/record/lane.h"
+#include "engine/record/layout.h"
 #include "engine/record/scope.h"
 
 namespace sonde::record {

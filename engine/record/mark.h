@@ -1,11 +1,15 @@
 // Recording a value.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "engine/base/clock.h"
 #include "engine/record/lane.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 
 namespace sonde::record {
 

@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "engine/record/addresses.h"

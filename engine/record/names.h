@@ -2,6 +2,7 @@
 // forks. Every name is also written into the journal, where a reader finds it at the same id.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string_view>

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "engine/record/journal.h"
-#include "engine/record/layout.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 #include "engine/record/racy.h"
 
 namespace sonde::record {

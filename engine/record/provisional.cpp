@@ -1,5 +1,12 @@
 #include "engine/record/provisional.h"
 
+#include <atomic>
+#include <cstdint>
+
+#include "engine/record/lane.h"
+#include "engine/record/layout.h"
+#include "engine/record/scope.h"
+
 namespace sonde::record {
 
 Provisional close_provisionally(ThreadState& thread, const ScopeHandle& handle,

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "engine/base/placement.h"
+#include "engine/record/lane.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 #include "engine/record/scope.h"
 
 namespace sonde::record {

@@ -1,6 +1,7 @@
 #include "engine/record/ring.h"
 
 #include "engine/record/journal.h"
+#include "engine/record/layout.h"
 
 namespace sonde::record {
 

@@ -3,6 +3,7 @@
 // needs the layout and is not done here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "engine/record/layout.h"

@@ -2,9 +2,13 @@
 
 #include <pthread.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "engine/base/clock.h"
+#include "engine/record/addresses.h"
+#include "engine/record/layout.h"
 
 namespace sonde::record {
 

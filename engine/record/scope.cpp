@@ -1,12 +1,22 @@
 #include "engine/record/scope.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
+#include <string_view>
 
+#include "engine/base/clock.h"
 #include "engine/base/json_members.h"
 #include "engine/base/utf8.h"
 #include "engine/record/ends.h"
+#include "engine/record/generation.h"
 #include "engine/record/journal.h"
+#include "engine/record/lane.h"
+#include "engine/record/layout.h"
+#include "engine/record/names.h"
 #include "engine/record/peek.h"
 #include "engine/record/racy.h"
 

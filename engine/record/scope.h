@@ -1,11 +1,15 @@
 // Opening and closing scopes. A scope is closed by its handle, not by its place on the stack.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
 #include "engine/base/clock.h"
+#include "engine/record/generation.h"
 #include "engine/record/lane.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 #include "engine/record/names.h"
 
 namespace sonde::record {

@@ -4,9 +4,11 @@
 // pops. The functions are small and inline because the hooks call them on every training step.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "engine/record/lane.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 #include "engine/record/scope.h"
 
 namespace sonde::record {

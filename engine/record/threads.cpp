@@ -4,11 +4,16 @@
 #include <time.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 
+#include "engine/record/addresses.h"
+#include "engine/record/generation.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/record/layout.h"
 #include "engine/record/names.h"
 #include "engine/record/root.h"
 #include "engine/record/scope.h"

@@ -1,14 +1,20 @@
 #include "engine/report/autopsy.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/model/ending.h"
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
 #include "engine/report/times.h"
 
 namespace sonde::report {

@@ -1,10 +1,16 @@
-#include <fmt/format.h>
-
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/base/json_writer.h"
 #include "engine/model/ending.h"
 #include "engine/model/json_values.h"
+#include "engine/model/process.h"
+#include "engine/model/span_fields.h"
+#include "engine/model/trace.h"
 #include "engine/report/autopsy.h"
 
 namespace sonde::report {

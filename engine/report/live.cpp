@@ -1,10 +1,14 @@
 #include "engine/report/live.h"
 
-#include <fmt/format.h>
-
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "engine/model/line.h"
+#include "engine/model/live.h"
+#include "engine/model/trace.h"
 #include "engine/report/times.h"
 
 namespace sonde::report {

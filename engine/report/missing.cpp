@@ -1,10 +1,14 @@
 #include "engine/report/missing.h"
 
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <fmt/format.h>
 
-#include <cstddef>
-
 #include "engine/model/line.h"
+#include "engine/model/missing.h"
 
 namespace sonde::report {
 

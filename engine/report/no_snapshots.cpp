@@ -1,10 +1,14 @@
 #include "engine/report/no_snapshots.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+#include <span>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/no_snapshots.h"
 #include "engine/model/line.h"
 #include "engine/report/missing.h"
 #include "engine/report/times.h"

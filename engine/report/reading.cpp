@@ -1,6 +1,12 @@
 #include "engine/report/reading.h"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <fmt/format.h>
+
+#include "engine/model/skipped.h"
 
 namespace sonde::report {
 

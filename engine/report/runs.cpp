@@ -1,7 +1,12 @@
 #include "engine/report/runs.h"
 
+#include <cstddef>
+#include <optional>
+#include <string>
+
 #include <fmt/format.h>
 
+#include "engine/model/runs.h"
 #include "engine/report/times.h"
 
 namespace sonde::report {

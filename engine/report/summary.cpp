@@ -1,16 +1,19 @@
 #include "engine/report/summary.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/summary.h"
 #include "engine/model/line.h"
+#include "engine/model/trace.h"
 #include "engine/report/summary_notes.h"
 #include "engine/report/table.h"
 

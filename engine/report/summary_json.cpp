@@ -1,11 +1,14 @@
-#include <fmt/format.h>
-
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/summary.h"
 #include "engine/analysis/summary_fields.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
+#include "engine/model/trace.h"
 #include "engine/report/summary.h"
 
 namespace sonde::report {

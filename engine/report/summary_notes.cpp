@@ -1,12 +1,15 @@
 #include "engine/report/summary_notes.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/summary.h"
 #include "engine/model/line.h"
 #include "engine/report/hint.h"
 

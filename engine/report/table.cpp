@@ -1,6 +1,10 @@
 #include "engine/report/table.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "engine/base/utf8.h"
 

@@ -1,9 +1,13 @@
 // The lines of tensors for other programs: CSV and JSON.
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/tensors.h"
+#include "engine/model/trace.h"
 #include "engine/report/tensor_fields.h"
 #include "engine/report/tensors.h"
 

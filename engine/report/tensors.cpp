@@ -1,15 +1,21 @@
 #include "engine/report/tensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "engine/analysis/tensors.h"
+#include "engine/model/epochs.h"
 #include "engine/model/line.h"
+#include "engine/model/trace.h"
 #include "engine/report/table.h"
 #include "engine/report/tensor_fields.h"
 

@@ -1,8 +1,11 @@
 #include "engine/report/times.h"
 
-#include <fmt/format.h>
-
 #include <time.h>
+
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "engine/model/line.h"
 

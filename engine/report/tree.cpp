@@ -1,17 +1,25 @@
 #include "engine/report/tree.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/analysis/name_tree.h"
 #include "engine/model/ending.h"
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
+#include "engine/model/runs.h"
+#include "engine/model/trace.h"
 #include "engine/model/tree.h"
 #include "engine/report/hint.h"
 #include "engine/report/runs.h"

@@ -1,7 +1,12 @@
+#include <cstdint>
+#include <span>
+#include <string>
+
 #include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/span_fields.h"
+#include "engine/model/trace.h"
 #include "engine/model/tree.h"
 #include "engine/report/tree.h"
 

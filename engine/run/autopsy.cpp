@@ -12,7 +12,12 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/id.h"
+#include "engine/base/status.h"
 #include "engine/model/ending.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

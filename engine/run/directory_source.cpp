@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <string>
 #include <system_error>
 
+#include "engine/base/status.h"
+#include "engine/model/process.h"
+#include "engine/run/source.h"
 #include "engine/spool/recovery.h"
 
 namespace sonde::run {

@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/status.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
 #include "engine/run/locate.h"
 #include "engine/run/source.h"
 #include "engine/spool/reader.h"

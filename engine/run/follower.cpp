@@ -2,10 +2,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <iterator>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/model/level.h"
+#include "engine/model/live.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

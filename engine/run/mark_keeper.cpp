@@ -1,5 +1,13 @@
 #include "engine/run/mark_keeper.h"
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/base/id.h"
+#include "engine/model/trace.h"
+
 namespace sonde::run {
 
 void MarkKeeper::keep(const model::Mark& mark) {

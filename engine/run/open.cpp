@@ -1,9 +1,13 @@
 #include "engine/run/open.h"
 
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "engine/base/status.h"
 #include "engine/run/directory_source.h"
 #include "engine/run/locate.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

@@ -1,7 +1,15 @@
 #include "engine/run/reader.h"
 
 #include <cerrno>
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/model/process.h"
+#include "engine/model/trace.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

@@ -1,6 +1,14 @@
 #include "engine/run/selection.h"
 
 #include <charconv>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/missing.h"
+#include "engine/model/trace.h"
 
 namespace sonde::run {
 

@@ -3,7 +3,18 @@
 #include <fnmatch.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include "engine/base/id.h"
+#include "engine/model/epochs.h"
+#include "engine/model/missing.h"
+#include "engine/model/trace.h"
+#include "engine/run/reader.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

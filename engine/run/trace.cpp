@@ -1,13 +1,21 @@
 #include "engine/run/trace.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "engine/base/id.h"
 #include "engine/model/select.h"
+#include "engine/model/trace.h"
+#include "engine/run/reader.h"
+#include "engine/run/selection.h"
+#include "engine/run/source.h"
 
 namespace sonde::run {
 

@@ -1,6 +1,10 @@
 #include "engine/session/attributes.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "engine/record/names.h"
 #include "engine/record/root.h"

@@ -1,12 +1,18 @@
 #include "engine/session/capture_queue.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/record/journal.h"
+#include "engine/session/counters.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

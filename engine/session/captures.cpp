@@ -1,11 +1,17 @@
 #include "engine/session/captures.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/codec/encode_snapshot.h"
+#include "engine/model/trace.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
 #include "engine/session/first_non_finite.h"

@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/event.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/serving.h"
+#include "engine/session/sink.h"
 
 namespace sonde::session {
 

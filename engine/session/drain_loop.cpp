@@ -1,17 +1,25 @@
 #include "engine/session/drain_loop.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
 #include "engine/record/journal.h"
+#include "engine/session/capture_queue.h"
+#include "engine/session/journal_keeper.h"
 #include "engine/session/serving.h"
 #include "engine/session/signals.h"
+#include "engine/session/sinks.h"
+#include "engine/session/transfer.h"
 
 namespace sonde::session {
 

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/journal/commit.h"
+#include "engine/journal/ring_reader.h"
+#include "engine/model/trace.h"
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
+#include "engine/record/block_pool.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 #include "engine/record/peek.h"

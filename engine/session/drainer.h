@@ -2,6 +2,7 @@
 // lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

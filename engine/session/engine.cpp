@@ -3,15 +3,30 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "engine/base/face.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
+#include "engine/model/trace.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/session/attributes.h"
+#include "engine/session/counters.h"
+#include "engine/session/drainer.h"
+#include "engine/session/memory.h"
+#include "engine/session/options.h"
 #include "engine/session/session.h"
+#include "engine/session/shared.h"
 #include "engine/session/signals.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/id.h"
 #include "engine/model/trace.h"
 #include "engine/session/attributes.h"
 #include "engine/session/counters.h"
 #include "engine/session/memory.h"
 #include "engine/session/options.h"
+#include "engine/snapshot/blob.h"
 #include "engine/snapshot/capture.h"
 
 namespace sonde::session {

@@ -2,10 +2,12 @@
 // output gets it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <utility>
 
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
 
 namespace sonde::session {

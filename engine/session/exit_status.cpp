@@ -1,11 +1,17 @@
 #include "engine/session/exit_status.h"
 
 #include <stdlib.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "engine/base/file.h"
+#include "engine/base/id.h"
 #include "engine/base/json_members.h"
 
 namespace sonde::session {

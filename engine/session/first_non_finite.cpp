@@ -1,10 +1,16 @@
 #include "engine/session/first_non_finite.h"
 
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "engine/base/arena.h"
 #include "engine/base/utf8.h"
 #include "engine/model/line.h"
+#include "engine/model/trace.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

@@ -2,16 +2,24 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/journal/inspect.h"
+#include "engine/model/process.h"
 #include "engine/record/journal.h"
+#include "engine/record/lane.h"
+#include "engine/session/counters.h"
 #include "engine/spool/directory.h"
 #include "engine/spool/recovery.h"
 

@@ -1,12 +1,21 @@
 #include "engine/session/line_sink.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/id.h"
+#include "engine/model/level.h"
 #include "engine/model/line.h"
+#include "engine/model/trace.h"
+#include "engine/session/line_outlet.h"
+#include "engine/session/outgoing_batch.h"
 
 namespace sonde::session {
 

@@ -11,6 +11,7 @@
 #include "engine/model/level.h"
 #include "engine/model/trace.h"
 #include "engine/session/line_outlet.h"
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
 
 namespace sonde::session {

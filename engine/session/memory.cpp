@@ -1,10 +1,15 @@
 #include "engine/session/memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
+#include "engine/model/trace.h"
 #include "engine/record/names.h"
+#include "engine/session/memory_rows.h"
 
 namespace sonde::session {
 

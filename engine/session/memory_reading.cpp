@@ -1,12 +1,17 @@
 // Reading back what Memory holds; memory.cpp fills it.
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_set>
+#include <vector>
 
+#include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
+#include "engine/model/trace.h"
 #include "engine/record/names.h"
 #include "engine/session/memory.h"
+#include "engine/session/memory_rows.h"
 
 namespace sonde::session {
 

@@ -1,6 +1,11 @@
 // The newest spans in memory, for trace().
 #pragma once
 
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/shared.h"
 #include "engine/session/sink.h"
 

@@ -1,13 +1,16 @@
 // How a session begins: at once, or on demand with the first thing that is recorded.
+#include <cstdint>
 #include <mutex>
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
+#include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 #include "engine/record/root.h"
 #include "engine/session/engine.h"
+#include "engine/session/journal_keeper.h"
 #include "engine/session/session.h"
 #include "engine/session/signals.h"
 #include "engine/session/standstill.h"

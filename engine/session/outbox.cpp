@@ -1,13 +1,22 @@
 #include "engine/session/outbox.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <iterator>
 #include <new>
+#include <string>
+#include <string_view>
 
+#include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/journal/commit.h"
 #include "engine/record/journal.h"
+#include "engine/session/drainer.h"
 
 namespace sonde::session {
 

@@ -5,8 +5,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 
 #include "engine/base/id.h"
 #include "engine/session/drainer.h"

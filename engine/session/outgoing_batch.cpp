@@ -1,6 +1,10 @@
 #include "engine/session/outgoing_batch.h"
 
+#include <cstddef>
+#include <string_view>
+
 #include "engine/codec/encode.h"
+#include "engine/model/trace.h"
 
 namespace sonde::session {
 

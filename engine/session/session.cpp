@@ -3,15 +3,22 @@
 
 #include <signal.h>
 
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "engine/base/face.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
+#include "engine/session/counters.h"
 #include "engine/session/exit_status.h"
+#include "engine/session/options.h"
+#include "engine/session/shared.h"
 #include "engine/session/signals.h"
 #include "engine/session/standstill.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
 #include "engine/base/id.h"
+#include "engine/session/attributes.h"
 #include "engine/session/capture_queue.h"
 #include "engine/session/counters.h"
 #include "engine/session/drain_loop.h"
@@ -15,6 +17,8 @@
 #include "engine/session/shared.h"
 #include "engine/session/sinks.h"
 #include "engine/session/transfer.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/capture.h"
 
 namespace sonde::session {
 

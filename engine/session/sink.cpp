@@ -1,6 +1,7 @@
 #include "engine/session/sink.h"
 
 #include <string>
+#include <string_view>
 
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"

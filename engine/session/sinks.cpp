@@ -1,9 +1,20 @@
 #include "engine/session/sinks.h"
 
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "engine/base/id.h"
+#include "engine/session/counters.h"
+#include "engine/session/drainer.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/line_sink.h"
+#include "engine/session/options.h"
+#include "engine/session/outgoing_batch.h"
+#include "engine/session/shared.h"
+#include "engine/session/sink.h"
+#include "engine/session/spool_sink.h"
 
 namespace sonde::session {
 

@@ -11,9 +11,11 @@
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
+#include "engine/session/drainer.h"
 #include "engine/session/memory_sink.h"
 #include "engine/session/options.h"
 #include "engine/session/outgoing_batch.h"
+#include "engine/session/shared.h"
 #include "engine/session/sink.h"
 #include "engine/session/spool_sink.h"
 

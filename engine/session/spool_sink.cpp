@@ -1,9 +1,17 @@
 #include "engine/session/spool_sink.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
 
 #include "engine/base/file.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/model/trace.h"
+#include "engine/session/counters.h"
+#include "engine/session/outgoing_batch.h"
+#include "engine/spool/directory.h"
 
 namespace sonde::session {
 

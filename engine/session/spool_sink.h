@@ -3,11 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
+#include "engine/session/drainer.h"
 #include "engine/session/outbox.h"
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
 #include "engine/spool/directory.h"
 

@@ -3,12 +3,20 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/model/trace.h"
 #include "engine/record/journal.h"
+#include "engine/session/counters.h"
 #include "engine/session/standstill.h"
 
 namespace sonde::session {

@@ -4,20 +4,40 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 #include "engine/base/thread.h"
 #include "engine/snapshot/blob_file.h"
+#include "engine/snapshot/capture.h"
+#include "engine/snapshot/safetensors.h"
 
 namespace sonde::snapshot {
 

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/snapshot/capture.h"
 #include "engine/snapshot/safetensors.h"

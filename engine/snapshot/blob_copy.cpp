@@ -3,7 +3,18 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/safetensors.h"
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 

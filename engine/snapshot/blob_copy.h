@@ -1,11 +1,14 @@
 // A copy of tensors that lie in memory, for a blob.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "engine/snapshot/blob.h"
+#include "engine/snapshot/safetensors.h"
 #include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {

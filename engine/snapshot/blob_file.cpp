@@ -5,10 +5,21 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/id.h"
+#include "engine/base/status.h"
 
 namespace sonde::snapshot {
 

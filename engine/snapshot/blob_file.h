@@ -3,12 +3,14 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "engine/base/file.h"
+#include "engine/base/status.h"
 
 namespace sonde::snapshot {
 

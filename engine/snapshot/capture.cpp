@@ -1,6 +1,13 @@
 #include "engine/snapshot/capture.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/base/id.h"
+#include "engine/model/snapshot_record.h"
+#include "engine/model/trace.h"
+#include "engine/snapshot/statistics.h"
 
 namespace sonde::snapshot {
 

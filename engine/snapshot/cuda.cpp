@@ -2,10 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "engine/base/cuda_driver.h"
+#include "engine/snapshot/capture.h"
 #include "engine/snapshot/cuda_device.h"
 #include "engine/snapshot/cuda_layout.h"
+#include "engine/snapshot/cuda_state.h"
+#include "engine/snapshot/statistics.h"
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 

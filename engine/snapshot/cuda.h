@@ -3,6 +3,7 @@
 // The memory used is the driver's, not the framework's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -4,9 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <mutex>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "engine/base/status.h"
 #include "engine/snapshot/kernels_source.h"  // made of cuda_kernels.cu and what it includes
 
 namespace sonde::snapshot {

@@ -3,11 +3,21 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "engine/base/cuda_driver.h"
+#include "engine/base/status.h"
+#include "engine/snapshot/blob.h"
 #include "engine/snapshot/blob_copy.h"
 #include "engine/snapshot/cuda_device.h"
+#include "engine/snapshot/safetensors.h"
 
 namespace sonde::snapshot {
 

@@ -4,11 +4,15 @@
 // host's memory, which the call then waits for.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "engine/snapshot/blob.h"
+#include "engine/snapshot/safetensors.h"
 #include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {

@@ -5,9 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
 
+#include "engine/base/cuda_driver.h"
 #include "engine/base/thread.h"
 #include "engine/snapshot/cuda_compiler.h"
+#include "engine/snapshot/cuda_state.h"
 
 namespace sonde::snapshot {
 

@@ -1,10 +1,17 @@
 #include "engine/snapshot/decode.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+
+#include "engine/snapshot/kernels.h"
+#include "engine/snapshot/layout.h"
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 

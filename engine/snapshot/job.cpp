@@ -1,8 +1,18 @@
 #include "engine/snapshot/job.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <memory>
+
+#include "engine/snapshot/decode.h"
+#include "engine/snapshot/kernels.h"
+#include "engine/snapshot/layout.h"
+#include "engine/snapshot/statistics.h"
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 

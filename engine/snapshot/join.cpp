@@ -1,7 +1,18 @@
 #include "engine/snapshot/join.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/snapshot/blob.h"
+#include "engine/snapshot/capture.h"
+#include "engine/snapshot/safetensors.h"
 
 namespace sonde::snapshot {
 

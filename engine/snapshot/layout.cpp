@@ -1,5 +1,11 @@
 #include "engine/snapshot/layout.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/snapshot/tensor.h"
+
 namespace sonde::snapshot {
 
 Layout::Layout(const Tensor& tensor) noexcept

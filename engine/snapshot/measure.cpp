@@ -2,10 +2,18 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
+#include <utility>
 #include <vector>
+
+#include "engine/snapshot/kernels.h"
+#include "engine/snapshot/statistics.h"
+#include "engine/snapshot/tensor.h"
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif

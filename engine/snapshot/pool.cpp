@@ -1,10 +1,12 @@
 #include "engine/snapshot/pool.h"
 
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 
 #include "engine/base/thread.h"

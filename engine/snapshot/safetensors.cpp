@@ -1,11 +1,17 @@
 #include "engine/snapshot/safetensors.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "engine/base/json_writer.h"
+#include "engine/snapshot/tensor.h"
 
 namespace sonde::snapshot {
 

@@ -2,6 +2,7 @@
 // spaces to a multiple of 8. The bytes of the tensors follow without gaps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

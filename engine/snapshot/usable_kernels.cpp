@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
+
+#include "engine/snapshot/kernels.h"
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif

@@ -5,11 +5,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/status.h"
 
 namespace sonde::spool {
 

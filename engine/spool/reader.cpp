@@ -2,12 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "engine/base/file.h"
+#include "engine/base/status.h"
+#include "engine/codec/detail.h"
+#include "engine/codec/reader.h"
+#include "engine/model/trace.h"
 #include "engine/spool/directory.h"
 
 namespace sonde::spool {

@@ -1,16 +1,19 @@
 #include "engine/spool/recovery.h"
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/file.h"
 #include "engine/base/id.h"
 #include "engine/base/json_writer.h"
+#include "engine/base/status.h"
 #include "engine/codec/encode.h"
 #include "engine/journal/destination.h"
 #include "engine/journal/inspect.h"
 #include "engine/journal/recover.h"
+#include "engine/model/process.h"
 #include "engine/model/trace.h"
 #include "engine/spool/directory.h"
 
