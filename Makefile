@@ -14,6 +14,7 @@ endif
 VENV_DIR := .venv$(FLAVOUR)
 VENV := $(VENV_DIR)/bin
 DEV := build/dev$(FLAVOUR)
+BENCH := build/bench$(FLAVOUR)
 STAMPS := build/stamps$(FLAVOUR)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
@@ -181,11 +182,11 @@ bench: bench-setup ## Measure against baselines and check bench/budgets.json
 # numpy) through a .pth file, behind their own, so that nothing large is installed three times.
 .PHONY: bench-setup
 bench-setup: for-bench $(STAMPS)/bench-venv $(STAMPS)/peer-venv
-	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON -DSONDE_PYTHON=ON \
+	@cmake -S . -B $(BENCH)/tree -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON -DSONDE_PYTHON=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
-	@cmake --build build/bench
-	@cmake --install build/bench --component testing \
-	  --prefix $$(build/bench-venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))') >/dev/null
+	@cmake --build $(BENCH)/tree
+	@cmake --install $(BENCH)/tree --component testing \
+	  --prefix $$($(BENCH)/ours/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))') >/dev/null
 
 # $(1): venv, $(2): what to install
 define bench_venv
@@ -197,10 +198,10 @@ define bench_venv
 endef
 
 $(STAMPS)/bench-venv: $(STAMPS)/wheel
-	$(call bench_venv,build/bench-venv,dist/sonde-*.whl)
+	$(call bench_venv,$(BENCH)/ours,dist/sonde-*.whl)
 
 $(STAMPS)/peer-venv: tools/requirements.txt
-	$(call bench_venv,build/peer-venv,$(PEER))
+	$(call bench_venv,$(BENCH)/peer,$(PEER))
 
 # --- the rest -----------------------------------------------------------------------------------
 

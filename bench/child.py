@@ -18,9 +18,11 @@ from typing import Any
 BENCH = Path(__file__).resolve().parent
 ROOT = BENCH.parent
 DATA = ROOT / "build" / "bench-data"
-OURS = ROOT / "build" / "bench-venv" / "bin"
-PEER = ROOT / "build" / "peer-venv" / "bin"
-ENGINE = ROOT / "build" / "bench" / "bench" / "engine"
+# Each interpreter has an environment of its own: .venv-3.12 measures what lies in build/bench-3.12.
+BUILT = ROOT / "build" / Path(sys.prefix).name.replace(".venv", "bench")
+OURS = BUILT / "ours" / "bin"
+PEER = BUILT / "peer" / "bin"
+ENGINE = BUILT / "tree" / "bench" / "engine"
 # The last processor: interrupts tend to go to the first.
 ONE_CORE = max(os.sched_getaffinity(0))
 

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from child import ROOT, MeasuringError, have_peer, peer_version, progress
+from child import PEER, ROOT, MeasuringError, have_peer, peer_version, progress
 from report import Budget, Line, Measurement, table
 from rows import FULL, QUICK, ROWS, Effort, Row
 
@@ -78,7 +78,7 @@ def main() -> int:
     machine = header()
     if not have_peer():
         progress(
-            "build/peer-venv is not there: no reference SDK to compare with (make bench-setup)"
+            f"{PEER} is not there: no reference SDK to compare with (make bench-setup)"
         )
     start = time.monotonic()
     effort = QUICK if arguments.quick else FULL
