@@ -1,44 +1,48 @@
 #include "engine/base/face.h"
 
 #include <atomic>
-#include <memory>
-#include <mutex>
 #include <utility>
 
 namespace sonde::base {
 
 namespace {
 
-// Never destroyed: the drain thread may still speak while the process runs its static destructors.
-struct Holder {
-  std::mutex mutex;
-  std::shared_ptr<const Face> face = std::make_shared<const Face>();
+// Every face that was ever set, the newest first. They are never destroyed: a process has one or
+// two, and any thread may be reading one, also while the process runs its static destructors. No
+// lock, so a forked child can go on where its parent was.
+struct Known {
+  const Face face;
+  const Known* next = nullptr;
 };
-std::atomic<Holder*>& holder_place() {
-  static std::atomic<Holder*> place{new Holder};
-  return place;
+struct Faces {
+  std::atomic<const Known*> known{new Known};
+  std::atomic<const Known*> current{known.load()};
+};
+Faces& faces() {
+  static Faces& all = *new Faces;
+  return all;
+}
+
+const Known* find(const Known* from, const Face& face) {
+  while (from != nullptr && from->face != face) from = from->next;
+  return from;
 }
 
 }  // namespace
 
-std::shared_ptr<const Face> face() {
-  Holder& holder = *holder_place().load();
-  const std::lock_guard lock(holder.mutex);
-  return holder.face;
-}
+const Face& face() noexcept { return faces().current.load()->face; }
 
 void set_face(Face face) {
-  auto made = std::make_shared<const Face>(std::move(face));
-  Holder& holder = *holder_place().load();
-  const std::lock_guard lock(holder.mutex);
-  holder.face = std::move(made);
-}
-
-void reset_face_after_fork() noexcept {
-  // The old holder leaks, like the lock in it. Its face is complete: it is replaced as a whole.
-  auto* fresh = new Holder;
-  fresh->face = holder_place().load()->face;
-  holder_place().store(fresh);
+  Faces& all = faces();
+  const Known* newest = all.known.load();
+  const Known* found = find(newest, face);
+  if (found == nullptr) {
+    auto* added = new Known{std::move(face), newest};
+    while (!all.known.compare_exchange_weak(added->next, added)) {
+    }
+    found = added;
+  }
+  all.current.store(found);
 }
 
 }  // namespace sonde::base

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -26,15 +25,16 @@ struct Face {
     return own != advice.end() ? std::string_view(own->second) : general;
   }
 
+  bool operator==(const Face&) const = default;
+
   std::string prefix() const { return "[" + (tag.empty() ? name : tag) + "] "; }
   std::string session_name() const { return name + ".session"; }
   std::string logger(std::string_view topic) const { return name + "." + std::string(topic); }
 };
 
-// Any thread. The face of the session, or of the last one; one without advice before the first.
-std::shared_ptr<const Face> face();
+// Any thread, also in a forked child. The face of the session, or of the last one; one without
+// advice before the first. It lives as long as the process.
+const Face& face() noexcept;
 void set_face(Face face);
-// In a forked child: a thread that is not there any more may have held the lock.
-void reset_face_after_fork() noexcept;
 
 }  // namespace sonde::base

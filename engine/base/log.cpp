@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -39,13 +38,13 @@ void log_once(LogLevel level, std::string_view topic, std::string_view key, std:
       const std::lock_guard lock(spoken().mutex);
       if (!spoken().keys.emplace(key).second) return;
     }
-    const std::shared_ptr<const Face> face = base::face();
-    advice = face->advise(key, advice);
+    const Face& face = base::face();
+    advice = face.advise(key, advice);
     if (!advice.empty()) text.append("; ").append(advice);
     if (const LogHandler handler = g_handler.load()) {
-      handler(level, face->logger(topic), text);
+      handler(level, face.logger(topic), text);
     } else {
-      std::fprintf(stderr, "%s%s\n", face->prefix().c_str(), text.c_str());
+      std::fprintf(stderr, "%s%s\n", face.prefix().c_str(), text.c_str());
     }
   } catch (...) {
     // Out of memory while explaining trouble: silence is the only safe answer.

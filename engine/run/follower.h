@@ -28,7 +28,8 @@ class Follower {
   // The first look brings at most `history` of the spans that are stored already.
   Follower(Source& source, std::size_t history, model::LineFilter filter);
 
-  // Looks once. What could not be read is left out; the next look tries again.
+  // Looks once. A journal that cannot be read is tried again at the next look. A stored batch that
+  // cannot be read is left out for good: it is complete as soon as it has its name.
   model::Look look();
 
   std::size_t running() const noexcept;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/face.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -57,7 +56,6 @@ void Engine::forget_after_fork() noexcept {
   forget_termination();
   base::reset_log_after_fork();
   base::reset_swallowed_after_fork();
-  base::reset_face_after_fork();
   const bool slept = state_->session && state_->session->asleep();
   state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
   state_->slept_at_fork = slept;

@@ -1,7 +1,7 @@
 // mark(name, value, *, kind="point", **attrs)
 #include "engine/record/mark.h"
-#include "engine/base/face.h"
 
+#include "engine/base/face.h"
 #include "engine/base/utf8.h"
 #include "engine/hook/level.h"
 #include "python/native/attrs.h"
@@ -22,10 +22,10 @@ thread_local bool t_full_warned = false;
 void warn_full() {
   if (t_full_warned) return;
   t_full_warned = true;
-  const std::shared_ptr<const base::Face> face = base::face();
+  const base::Face& face = base::face();
   const std::string text =
-      (face->prefix() + "mark buffer full: ")
-          .append(face->advise("marks-dropped",
+      (face.prefix() + "mark buffer full: ")
+          .append(face.advise("marks-dropped",
                                "marks come faster than they are written, or no session is open; "
                                "the newest are dropped and counted"));
   warn_user(text.c_str());

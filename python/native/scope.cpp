@@ -38,7 +38,7 @@ thread_local bool t_depth_warned = false;
 PyObject* refuse_enter() {
   if (!t_depth_warned) {
     t_depth_warned = true;
-    const std::string text = base::face()->prefix() +
+    const std::string text = base::face().prefix() +
                              "more than MAX_DEPTH (64) scopes are open on this thread: deeper ones "
                              "are not recorded; is a scope never closed?";
     warn_user(text.c_str());
