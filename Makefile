@@ -14,6 +14,8 @@ endif
 VENV_DIR := .venv$(FLAVOUR)
 VENV := $(VENV_DIR)/bin
 DEV := build/dev$(FLAVOUR)
+# The wheel of this interpreter; dist/ may hold others.
+WHEEL := dist/sonde-*-cp$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])')-*.whl
 BENCH := build/bench$(FLAVOUR)
 STAMPS := build/stamps$(FLAVOUR)
 JOBS ?= $(shell nproc)
@@ -178,8 +180,9 @@ fuzz-loops: build-tests ## Random training programs for FUZZ_MINUTES (60), each 
 bench: bench-setup ## Measure against baselines and check bench/budgets.json
 	@$(VENV)/python bench/run.py
 
-# Two environments: ours as users get it (the wheel, and beside it what only benches call), and the reference SDK. Both see the packages of .venv (torch,
-# numpy) through a .pth file, behind their own, so that nothing large is installed three times.
+# Two environments: ours as users get it (the wheel, and beside it what only benches call), and the reference SDK. Both
+# see the packages of .venv (torch, numpy) through a .pth file, after their own, so that nothing large is installed three
+# times.
 .PHONY: bench-setup
 bench-setup: for-bench $(STAMPS)/bench-venv $(STAMPS)/peer-venv
 	@cmake -S . -B $(BENCH)/tree -G Ninja -DCMAKE_BUILD_TYPE=Release -DSONDE_BENCH=ON -DSONDE_PYTHON=ON \
@@ -198,7 +201,7 @@ define bench_venv
 endef
 
 $(STAMPS)/bench-venv: $(STAMPS)/wheel
-	$(call bench_venv,$(BENCH)/ours,dist/sonde-*.whl)
+	$(call bench_venv,$(BENCH)/ours,$(WHEEL))
 
 $(STAMPS)/peer-venv: tools/requirements.txt
 	$(call bench_venv,$(BENCH)/peer,$(PEER))
@@ -206,13 +209,15 @@ $(STAMPS)/peer-venv: tools/requirements.txt
 # --- the rest -----------------------------------------------------------------------------------
 
 .PHONY: lint
+# clang-tidy sees the engine alone: it takes what python/native uses of Python.h for includes that are missing.
 lint: for-lint build-tests ## Formatting and static checks, both languages
 	@$(VENV)/ruff check
 	@$(VENV)/ruff format --check
 	@$(VENV)/mypy
 	@$(VENV)/clang-format --dry-run -Werror $(cpp_files)
 	@git ls-files -co --exclude-standard 'engine/*.cpp' 'engine/*.h' | grep -v -e '-inl\.h$$' | \
-	  xargs -P $(JOBS) -n 4 $(VENV)/clang-tidy --quiet -p $(DEV) --extra-arg=-Wno-unknown-warning-option 2>/dev/null
+	  xargs -P $(JOBS) -n 4 $(VENV)/clang-tidy --quiet -p $(DEV) --extra-arg=-Wno-unknown-warning-option \
+	  2>build/clang-tidy.err || { grep -v ' warnings\? generated' build/clang-tidy.err >&2; exit 1; }
 
 .PHONY: format
 format: ## Rewrite sources in the project's format
@@ -225,9 +230,9 @@ format: ## Rewrite sources in the project's format
 wheel: build $(STAMPS)/wheel ## Build the wheel into dist/
 
 $(STAMPS)/wheel: $(native_sources) $(python_sources)
-	@rm -f dist/sonde-*.whl
+	@rm -f $(WHEEL)
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w dist .
-	@ls dist/sonde-*.whl
+	@ls $(WHEEL)
 	@touch $@
 
 .PHONY: clean
