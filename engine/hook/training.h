@@ -94,9 +94,8 @@ class alignas(64) Training {
   // `error`: JSON members that say which exception ended it.
   SONDE_HOT bool end_forward(Here here, const record::ScopeHandle& scope, bool failed,
                              std::string_view error = {}) noexcept;
+  // Also to be called where autograd cannot be asked: the forward then counts as used.
   void use_graph(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
-  // No such call will come.
-  void cannot_watch(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
   SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
   SONDE_HOT void end_backward(Here here, const record::ScopeHandle& scope, bool failed,
                               std::string_view error = {}) noexcept;

@@ -104,7 +104,7 @@ PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (begun.backward) {
       training.end_backward(here, begun.scope, failed, error);
     } else if (training.end_forward(here, begun.scope, failed, error)) {
-      training.cannot_watch(begun.scope.sequence);
+      training.use_graph(begun.scope.sequence);
     }
   });
   Py_RETURN_NONE;
