@@ -86,8 +86,7 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
                          std::string_view error) noexcept {
   if (seen_.passes.fetch_depth == 0 || --seen_.passes.fetch_depth > 0) return;
   if (pass.training != this) return;
-  const std::uint32_t begun =
-      !gpu_work && pass.load ? record::scope_at(here.stack, pass.load.slot).start_event() : 0;
+  const std::uint32_t begun = !gpu_work && pass.load ? record::view_of(pass.load).start_event() : 0;
   const Moment now = gpu_work ? Moment() : Moment(begun);
   switch (outcome) {
     case Fetched::kItem:

@@ -86,16 +86,16 @@ struct Evidence {
 
   // The step.
   bool step_open = false;
-  bool step_innermost = false;  // nothing is open inside it
-  bool done = false;            // it has had its optimizer step
-  bool proven = false;          // it has had a backward or an optimizer step
-  bool scope_begun = false;     // the program has opened a scope since it was done
-  std::uint32_t step_slot = 0;
+  bool step_innermost = false;   // nothing is open inside it
+  bool done = false;             // it has had its optimizer step
+  bool proven = false;           // it has had a backward or an optimizer step
+  bool scope_begun = false;      // the program has opened a scope since it was done
+  bool step_in_outer = false;    // it lies directly inside the scope of `outer`
+  bool step_in_counted = false;  // it lies directly inside an open epoch without a loader
 
   // The levels around it.
   bool look_open = false;     // a validation without a loader
   bool counted_open = false;  // an epoch without a loader
-  std::uint32_t counted_slot = 0;
   Levels taken = {};
   bool inside_scope = false;  // the innermost scope is the program's, and no epoch
   bool stands_free = false;   // the next leaf would lie directly below what we have opened

@@ -25,10 +25,10 @@ bool can_promote(const Evidence& seen) noexcept {
   if (pass->trained || pass->evaluates) return false;
   const PassEvidence* outer = seen.outer;
   // Rule 5: a loop of `next(iter(loader))` has no loader; a pass that goes on is one.
-  if (outer == nullptr) return seen.counted_open && seen.counted_slot + 1 == seen.step_slot;
+  if (outer == nullptr) return seen.step_in_counted;
   // Rule 4: behind a pass whose last batches are left, it is the next epoch.
   return (outer->drained || (pass->supersedes && outer->begins_anew(*pass))) && !outer->evaluates &&
-         outer->scope.slot + 1 == seen.step_slot;
+         seen.step_in_outer;
 }
 
 namespace {

@@ -55,7 +55,8 @@ bool next_iteration(Seen& seen, Here here, const Moment& now) {
 bool replace_step(Seen& seen, Here here) {
   if (!seen.step.ends_below_scope()) return false;
   const Moment start = Moment::at(record::above(seen.step.scope).start_ns());
-  const bool full = seen.is_counted_full() && seen.counted.scope.slot + 1 == seen.step.scope.slot;
+  const bool full =
+      seen.is_counted_full() && record::is_directly_inside(seen.step.scope, seen.counted.scope);
   if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
       seen.leaves.parent() == seen.step.scope.sequence) {
     const Moment end(seen.leaves.front());
@@ -81,7 +82,7 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
   if (!seen.counted.scope) return;
   report_epoch(seen, seen.counted.scope.sequence);
   if (seen.counted.is_open()) {
-    if (seen.step.is_open() && seen.step.scope.slot > seen.counted.scope.slot)
+    if (seen.step.is_open() && record::is_inside(seen.step.scope, seen.counted.scope))
       close_step(seen, thread, now);
     close_span(thread, seen.counted.scope, now);
   }

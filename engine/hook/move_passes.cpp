@@ -79,8 +79,7 @@ void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
 void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment& now) {
   if (!record::is_open(pass.scope)) return;
   const auto inside = [&](const record::ScopeHandle& scope) {
-    return record::is_open(scope) && scope.stack == pass.scope.stack &&
-           scope.slot > pass.scope.slot;
+    return record::is_open(scope) && record::is_inside(scope, pass.scope);
   };
   if (inside(seen.look.scope)) {
     forget_forward(seen, seen.look.scope, now);
@@ -140,7 +139,7 @@ void drop_closed(Seen& seen, bool by_program) noexcept {
   CountedEpoch& counted = seen.counted;
   if (counted.scope && !counted.is_open()) {
     if (wraps_one_iteration(seen.step.next, counted.parent == counted.full_parent))
-      counted.short_depth = std::min(counted.short_depth, counted.scope.slot);
+      counted.short_depth = std::min(counted.short_depth, record::scopes_around(counted.scope));
     report_epoch(seen, counted.scope.sequence);
     counted.scope = {};
     seen.cycle.reset();

@@ -20,7 +20,7 @@ inline bool Training::goes_on(Here here) const noexcept {
   if (!seen_.plain || depth != seen_.others.depth) return false;
   const std::uint64_t other = (record::next_sequence(here.thread) ^ seen_.others.sequence) |
                               seen_.optimizers.serial() |
-                              std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
+                              std::uint64_t{record::top_of(here.stack, depth).is_closed()};
   return other == 0 && !seen_.running.scope;
 }
 

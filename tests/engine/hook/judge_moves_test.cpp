@@ -283,6 +283,21 @@ TEST_F(JudgeMoves, ALoopIsOverWithItsLastStep) {
   EXPECT_FALSE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
 }
 
+TEST_F(JudgeMoves, APassGetsTheEpochThatItsStepLiesDirectlyIn) {
+  pass_.role = Role::kMember;
+  Evidence seen = in_step_of(nothing(), &pass_);
+  EXPECT_FALSE(can_promote(seen)) << "a scope of the program's is between the step and the epoch";
+  seen.step_in_counted = true;
+  EXPECT_TRUE(can_promote(seen));
+  seen.outer = &other_;
+  other_.drained = true;
+  EXPECT_FALSE(can_promote(seen));
+  seen.step_in_outer = true;
+  EXPECT_TRUE(can_promote(seen));
+  other_.drained = false;
+  EXPECT_FALSE(can_promote(seen)) << "more will come from the pass that has the epoch";
+}
+
 TEST_F(JudgeMoves, ATrainerEndsPassesThatFailedOrHaveNoMore) {
   EXPECT_FALSE(ends_for_trainer(nullptr));
   EXPECT_FALSE(ends_for_trainer(&pass_));
