@@ -22,7 +22,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   const Moment now;
   const bool asked_again = pass.drained && pass.training == this;
   if (asked_again) [[unlikely]] {
-    // The loader had no more, and is asked once more.
+    // The loader is exhausted, and is asked once more.
     begin_event(here);
   } else if (seen_.step.done && hint == Hint::kNone && seen_.step.pass == &pass && goes_on(here) &&
              seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
@@ -67,8 +67,8 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   seen_.passes.note_fetch(pass);
   const std::uint64_t before = seen_.step.scope.sequence;
   if (!checks) {
-    // The pass that makes the epoch. Where the program or a trainer opened the epoch, this one
-    // stands for it.
+    // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
+    // epoch, the pass that fetches stands for it.
     const Pass* leading = seen_.passes.innermost();
     if (leading == nullptr || leading->evaluates) leading = &pass;
     seen_.epochs.final_batch = leading->fetched_all();
@@ -120,7 +120,7 @@ bool Training::begins_plain(const Pass& pass) const noexcept {
                                    !seen_.nested()});
 }
 
-// The loader had no more: there was neither a fetch nor a step, unless the dataset recorded
+// The loader is exhausted: there was neither a fetch nor a step, unless the dataset has recorded
 // something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   seen_.plain = false;
@@ -137,8 +137,8 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
     return;
   }
   if (gone && pass.fresh_step) cancel_step(seen_);
-  if (found == NoMore::kNoneOpened && cancel(seen_, pass.scope)) return forget(seen_, pass);
-  if (pass.fetches == 1) pass.fetches = 2;  // the loader is empty: that is no peek
+  if (found == NoMore::kEmptyScope && cancel(seen_, pass.scope)) return forget(seen_, pass);
+  if (pass.fetches == 1) pass.fetches = 2;  // the loader is empty: that is not a peek
   finish(seen_, here.thread, pass, now);
   open_owed_step(seen_, here, now);
 }

@@ -67,7 +67,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   return pass.evaluates;
 }
 
-// Notes which pass it begins in, and whether it follows a pass over the same loader.
+// Notes which pass the new pass begins in, and whether it follows a pass over the same loader.
 void Training::relate(Pass& pass) {
   seen_.passes.known.push_back(&pass);
   const Pass* outer = seen_.passes.innermost();
@@ -100,7 +100,8 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
   }
 }
 
-// The next batch of a pass that is under way. Returns whether it belongs to a validation.
+// A pass that is under way fetches its next batch. Returns whether this fetch belongs to a
+// validation.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role == Pass::Role::kOwner && !record::is_open(pass.scope)) drop_closed(seen_);
   if (seen_.claims.announced > 0) return true;
@@ -160,12 +161,13 @@ void Training::follow(Here here, Pass& pass, const Moment& now) {
 
 void Training::use_newest(Pass& pass) noexcept {
   if (pass.training != this) return;
-  if (!pass.ever_used) pass.group = pass.idle;  // otherwise the step of an optimizer has begun
+  // If the pass was used before, that was by an optimizer whose closure now runs the model.
+  if (!pass.ever_used) pass.group = pass.idle;
   pass.ever_used = true;
   pass.ahead = 0;
 }
 
-// The iterator goes on on another stack, or was freed.
+// The iterator is used on another stack from now on, or was freed.
 void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   Training* training = pass.training;
   if (training == nullptr) return;
@@ -186,7 +188,8 @@ void Training::leave_here(Here here, Pass& pass) noexcept {
   const bool waits = pass.waits;
   const bool last = &pass == seen_.passes.last && here.thread.lane == seen_.stack;
   finish(seen_, here.thread, pass, now);
-  // No iterator fetches the next batches any more, so there are none left.
+  // The iterator that fetched ahead is gone. If nothing is left of the pass before it, that pass
+  // is over, too.
   if (Pass* outer = seen_.passes.innermost();
       waits && outer != nullptr && has_nothing_left(*outer, seen_.step.done))
     finish(seen_, here.thread, *outer, now);

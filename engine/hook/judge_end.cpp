@@ -11,14 +11,15 @@ NoMore judge_no_more(const PassEvidence& pass, std::uint32_t left, bool scope_op
   // Rules 3 and 4.
   if (left > 0 && left <= PassEvidence::kFurthestAhead && owner && scope_open)
     return NoMore::kLeftovers;
-  // What it fed was over, or the pass itself was, and the epoch that it opened then stays empty.
+  // The fetch that gave no batch began a new scope, because the epoch that the pass had fed was
+  // over, or the pass itself had been ended before.
   if ((pass.fetches > 1 || pass.again) && pass.first_check == pass.fetches && owner)
-    return NoMore::kNoneOpened;
+    return NoMore::kEmptyScope;
   return NoMore::kOver;
 }
 
 Ending judge_ending(const PassEvidence& pass) noexcept {
-  if (pass.is_look()) return Ending::kPeek;  // rule 6
+  if (pass.is_peek()) return Ending::kPeek;  // rule 6
   return pass.is_epoch() ? Ending::kEpoch : Ending::kOther;
 }
 

@@ -57,7 +57,7 @@ void forget(Seen& seen, Pass& pass) {
 
 namespace {
 
-// Rule 3: the loop was left right behind a fetch. That has opened a step, which is none.
+// Rule 3: if the loop was left right after a fetch, the step that the fetch opened is taken back.
 void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   const Step& step = seen.step;
   const Leaves& leaves = seen.leaves;
@@ -75,7 +75,7 @@ void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   if (cancel_step(seen)) seen.leaves.move(0, pass.scope.sequence);
 }
 
-// What is open in its scope, and is ours.
+// Ends what we have opened inside the scope of the pass.
 void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment& now) {
   if (!record::is_open(pass.scope)) return;
   const auto inside = [&](const record::ScopeHandle& scope) {
@@ -91,7 +91,7 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
 }
 
 void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
-  // A validation of nothing is none: its last sequence was the fetch that gave no batch.
+  // A validation of nothing is taken back: all that was in it is the fetch that gave no batch.
   const bool empty = pass.evaluates && !pass.trained && record::is_open(pass.scope) &&
                      record::is_innermost(pass.scope) &&
                      record::next_sequence(thread) == pass.scope.sequence + 2;
@@ -113,7 +113,7 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
     check->had_member = true;
   if (pass.role == Pass::Role::kMember && pass.trained) seen.passes.note_fed(pass);
   if (pass.role != Pass::Role::kOwner || !pass.scope) {
-    // The step that it opened, and nothing was built upon.
+    // The pass opened the step, and nothing is open inside the step.
     if (seen.step.pass == &pass && seen.step.is_open_innermost()) close_step(seen, thread, now);
     return forget(seen, pass);
   }
@@ -152,7 +152,7 @@ void drop_closed(Seen& seen, bool by_program) noexcept {
       seen.cycle.reset();
     }
     seen.plain = false;
-    pass->role = Pass::Role::kMember;  // from now on it feeds whatever is there
+    pass->role = Pass::Role::kMember;  // from now on the pass feeds whatever is open
     pass->orphan = by_program;
     if (pass->drained) over.push_back(pass);
     return true;

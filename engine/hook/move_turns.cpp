@@ -31,7 +31,7 @@ bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   return true;
 }
 
-// Models ran on the batch, and no backward came: what the fetch opened is no step.
+// Models ran on the batch, and no backward came: what the fetch opened is not a step.
 void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   if (!seen.step.is_open_innermost()) return;
   if (seen.step.pass != &pass) return turn_part_into_validation(seen, here, pass);
@@ -55,7 +55,7 @@ void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   record::relabel_scope(pass.scope, names().validation, record::kNoIndex);
 }
 
-// The batch of this pass was fetched while another one waits to be trained with.
+// The batch of this pass was fetched while another batch waits to be trained with.
 void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
@@ -122,8 +122,8 @@ void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first, const Mom
   if (!seen.leaves.empty()) step_with_leaves(seen, here, start);
 }
 
-// What is open looked like a validation. Its batch was fetched with gradients on, and before
-// anything is done with it another pass fetches: the batch waits to be trained with.
+// The open pass looked like a validation. Its batch was fetched with gradients on, and before
+// anything is done with that batch another pass fetches: the batch waits to be trained with.
 void keep_what_waits(Seen& seen, Here here, const Pass& next) {
   Pass* waiting = seen.passes.checking();
   if (waiting == nullptr || !waits_for_training(*waiting, next)) return;

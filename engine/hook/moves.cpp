@@ -23,10 +23,10 @@ struct Moving {
   Here here;
   const Verdict& verdict;
   const Moment& now;
-  bool made = true;  // false: a step was to begin, but a scope of the program's reaches across
+  bool made = true;  // false: see carry_out
 };
 
-// -- it belongs where it is --
+// -- what runs belongs where it is --
 
 void stay(Moving&) {}
 
@@ -149,7 +149,7 @@ void begin_iteration(Moving& move) { move.made = next_iteration(move.seen, move.
 
 void begin_step_with_leaves(Moving& move) { begin_with_leaves(move.seen, move.here, move.now); }
 
-void begin_step_behind_leaves(Moving& move) { begin_behind_leaves(move.seen, move.here, move.now); }
+void begin_step_among_leaves(Moving& move) { begin_among_leaves(move.seen, move.here, move.now); }
 
 void split_step(Moving& move) {
   Pass* pass = move.seen.step.pass;
@@ -193,7 +193,7 @@ constexpr std::array<Row, kMoves> kTable = {{
     {Move::kNextLeftWithLeaves, step_on_next_left},
     {Move::kNextIteration, begin_iteration},
     {Move::kBeginWithLeaves, begin_step_with_leaves},
-    {Move::kBeginBehindLeaves, begin_step_behind_leaves},
+    {Move::kBeginAmongLeaves, begin_step_among_leaves},
     {Move::kSplitIteration, split_step},
     {Move::kMarkEvaluation, mark_evaluation},
 }};

@@ -29,7 +29,7 @@ void Pass::begin(Training& on, Hint hint, std::uint64_t sequence) noexcept {
 }
 
 void Pass::note_step() noexcept {
-  // Before the second one, batches were fetched ahead.
+  // Before the second step, batches were fetched ahead.
   if (const std::uint64_t others = steps == 1 ? 1 + ahead : step_fetch; steps > 0)
     per_step = static_cast<std::uint32_t>(fetches > others ? fetches - others : 1);
   step_fetch = fetches;
@@ -44,11 +44,11 @@ void Pass::note_use() noexcept {
   ahead = idle > 1 && idle <= kFurthestAhead ? idle - 1 : 0;
 }
 
-// The last fetch, which gave none, is counted in `idle` and `fetches`.
+// The last fetch, which gave no batch, is counted in `idle` and `fetches`.
 std::uint32_t Pass::count_unfinished() noexcept {
   if (!ever_used) return idle - 1;
   if (ahead == 0) {
-    // Where they are taken in groups, the last ones are a smaller one, for one step.
+    // Where batches are taken in groups, the last ones are a smaller group, for one step.
     const bool rest = group > 1 && idle > 1 && idle - 1 < group;
     if (rest) per_step = idle - 1;
     return rest ? per_step : 0;

@@ -16,7 +16,7 @@ Pass* Passes::checking() const noexcept {
 }
 
 Pass* Passes::leader() const noexcept {
-  // So many iterations on one batch: it is no longer the loader that feeds them.
+  // After more iterations than this on one batch, the loader no longer feeds them.
   constexpr std::uint32_t kMostPerBatch = 16;
   if (since_fetch > kMostPerBatch) return nullptr;
   for (std::size_t i = known.size(); i-- > 0;) {

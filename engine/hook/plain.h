@@ -13,8 +13,8 @@
 
 namespace sonde::hook {
 
-// Nothing else has been recorded, opened or closed since the last event of a plain step, and none
-// of those is under way.
+// Does a plain step go on? Nothing else has been recorded, opened or closed since its last event,
+// and no event is under way.
 inline bool Training::goes_on(Here here) const noexcept {
   const std::uint32_t depth = record::depth_of(here.stack);
   if (!seen_.plain || depth != seen_.others.depth) return false;
@@ -32,7 +32,7 @@ inline void Training::place_plainly() noexcept {
   if (!seen_.leaves.empty()) settle(seen_);
 }
 
-// It is trained with.
+// The batch of this step is trained with.
 inline void Training::prove_plainly() noexcept {
   seen_.step.proven = true;
   seen_.learnt.trains_in_eval =

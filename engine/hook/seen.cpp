@@ -118,7 +118,7 @@ bool Seen::opened(std::uint64_t sequence) const noexcept {
          passes.owns(sequence);
 }
 
-// Is the innermost scope one of the program's that is no epoch?
+// Is the innermost scope one of the program's that is not an epoch?
 bool Seen::is_inside_scope(std::uint64_t parent, const Levels& levels,
                            const Lane& stack) const noexcept {
   return record::depth_of(stack) > 0 && parent != levels.innermost_epoch && !passes.owns(parent);
@@ -153,7 +153,7 @@ bool Seen::is_counted_full() const noexcept {
          step.next >= g_steps_per_epoch;
 }
 
-// The step is the first of an epoch without a loader.
+// Is the step the first of an epoch without a loader?
 bool Seen::began_epoch() const noexcept {
   return step.next == 1 && counted.is_open() && step.epoch == counted.scope.sequence;
 }

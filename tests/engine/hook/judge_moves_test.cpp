@@ -88,7 +88,7 @@ TEST_F(JudgeMoves, ABackwardThroughNothingOfTheBatchMarksItAsEvaluated) {
 
 // -- a batch that waits for its step --
 
-TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepBehindTheValidation) {
+TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepAfterTheValidation) {
   Evidence seen = forward();
   seen.owed = &pass_;
   EXPECT_EQ(first(seen).move, Move::kOpenOwedStep);
@@ -111,10 +111,10 @@ TEST_F(JudgeMoves, AnOptimizerOrABackwardMayBeOnTheNextBatchThatIsLeft) {
   const Verdict verdict = judge_optimizer(seen, {.optimizer = &optimizer_}, Question::kValidation);
   EXPECT_EQ(verdict.move, Move::kNextLeftWithLeaves);
   EXPECT_EQ(verdict.next, Question::kStep);
-  // A forward came before: that was on it.
+  // A forward came first: that one was on the next batch, and the backward follows it.
   add({});
   EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kStay);
-  // Its step is still to come.
+  // The step on the batch that waited is still to come.
   seen.owed = &pass_;
   EXPECT_FALSE(may_be_on_left(seen));
 }
@@ -144,7 +144,7 @@ TEST_F(JudgeMoves, AStepWithoutABackwardWasAValidation) {
   pass_.failed = false;
   pass_.trained = true;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnRestIntoLook);
-  // Another batch came on top of it.
+  // Another pass has fetched a batch since.
   load(other_);
   seen.last = &other_;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnLastIntoUnused);
@@ -176,7 +176,7 @@ TEST_F(JudgeMoves, ALookThatTheBackwardWentThroughIsLeftAsUsed) {
   EXPECT_EQ(judge_graph(seen).move, Move::kLeaveLook);
 }
 
-TEST_F(JudgeMoves, AScopeBehindTheStepEndsItForALook) {
+TEST_F(JudgeMoves, AScopeAfterTheStepEndsItForALook) {
   Evidence seen = in_step_of(forward(false), nullptr, true);
   seen.scope_begun = true;
   EXPECT_EQ(first(seen).move, Move::kEndStepBelowScope);
@@ -189,12 +189,12 @@ TEST_F(JudgeMoves, SoManyForwardsBeforeABackwardAreARollout) {
   fill({});
   Evidence seen = forward();
   EXPECT_EQ(first(seen).move, Move::kLookFromRollout);
-  // The program has opened a scope behind them: they cannot be moved.
+  // The program has opened a scope after the leaves: they cannot be moved.
   seen.none_opened = false;
   EXPECT_EQ(first(seen).move, Move::kStay);
 }
 
-TEST_F(JudgeMoves, SoManyForwardsBehindAStepAreAValidation) {
+TEST_F(JudgeMoves, SoManyForwardsAfterAStepAreAValidation) {
   fill({.evaluates = true, .sure = true});
   EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongCheck);
   pass_.trained = true;
@@ -206,7 +206,7 @@ TEST_F(JudgeMoves, SoManyLeavesWithABackwardAreTheNextStep) {
   while (leaves_.size() + 1 < Leaves::kMost) add({});
   add({.kind = Kind::kBackward});
   const Verdict verdict = first(in_step_of(forward(), nullptr, true));
-  EXPECT_EQ(verdict.move, Move::kBeginBehindLeaves);
+  EXPECT_EQ(verdict.move, Move::kBeginAmongLeaves);
   EXPECT_TRUE(verdict.prove && verdict.settle);
 }
 
@@ -218,7 +218,7 @@ TEST_F(JudgeMoves, AFurtherFetchIsInTheEpochThatIsOpen) {
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kItsOwn);
   pass_.trained = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, true, true), EpochOfFetch::kInsteadOfCounted);
-  // A scope of the program's has closed its epoch: it gets no other.
+  // A scope of the program's has closed the epoch of the pass: the pass gets no other.
   pass_.orphan = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kPresent);
 }
@@ -238,7 +238,7 @@ TEST_F(JudgeMoves, APassWaitsUntilTheBatchesBeforeItAreDone) {
 
 // -- ends --
 
-TEST_F(JudgeMoves, ALoopLeftBehindAFetchHasOneStepLess) {
+TEST_F(JudgeMoves, ALoopLeftAfterAFetchHasOneStepLess) {
   pass_.role = Role::kOwner;
   pass_.ever_used = true;
   const LastFetch fetch{.pass = pass_,
@@ -276,7 +276,7 @@ TEST_F(JudgeMoves, ALoopIsOverWithItsLastStep) {
   EXPECT_FALSE(is_loop_over({.step_open = true, .step_stands = true}));
   EXPECT_FALSE(is_loop_over({.step_open = true, .step_done = true}));
   EXPECT_TRUE(is_loop_over({.step_open = true, .step_done = true, .step_stands = true}));
-  // Its last batch was fetched, and nothing was done with any.
+  // The last batch of the pass was fetched, and nothing was done with any.
   pass_.drained = true;
   EXPECT_TRUE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
   pass_.ever_used = true;
@@ -307,7 +307,7 @@ TEST_F(JudgeMoves, ATrainerEndsPassesThatFailedOrHaveNoMore) {
   EXPECT_TRUE(ends_for_trainer(&other_));
 }
 
-TEST_F(JudgeMoves, BehindTheLastStepNothingIsLeft) {
+TEST_F(JudgeMoves, AfterTheLastStepNothingIsLeft) {
   pass_.drained = true;
   pass_.left = 1;
   EXPECT_TRUE(has_nothing_left(pass_, true));
