@@ -36,10 +36,11 @@ bool only_loads_to_move(const Evidence& seen) noexcept {
 // Rule 3: the validation of a pass is open. Does this forward not belong to it?
 bool trains_again(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
-  if (!seen.gradients || !check.sure) return false;
-  if (check.off) return true;
+  if (!seen.gradients || !check.batches.sure) return false;
+  if (check.fetch.off) return true;
   if (!seen.training) return false;
-  return check.drained || seen.outer_trains || (seen.knows_training && seen.leader == nullptr);
+  return check.fetch.drained || seen.outer_trains ||
+         (seen.knows_training && seen.leader == nullptr);
 }
 
 // Rules 2 and 3, where the validation of a pass is open.
@@ -49,12 +50,12 @@ Verdict in_check(const Evidence& seen) noexcept {
   // with gradients may be validation or training: the next backward tells.
   const std::size_t load = seen.leaves.find(check.load_at);
   const bool looked_at = seen.leaves.only_sure_after(load);
-  const bool open = !check.off && load < seen.leaves.size() && !looked_at;
+  const bool open = !check.fetch.off && load < seen.leaves.size() && !looked_at;
   if (open || !trains_again(seen))
     return {.move = Move::kStayInCheck, .pend = true, .watch = seen.gradients};
   // The first batch was fetched with gradients on. Models ran on it with gradients off, and now it
   // is trained with.
-  if (seen.leader == nullptr && !check.off && looked_at)
+  if (seen.leader == nullptr && !check.fetch.off && looked_at)
     return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
   // Rule 1: forwards at the end of the validation whose module no optimizer trains (a teacher)
   // belong to the step.
@@ -90,7 +91,7 @@ Verdict in_pass_step(const Evidence& seen, bool room_made) noexcept {
       return {.move = Move::kMakeRoomForCheck, .next = Question::kStepAfterRoom};
   }
   // The batch may have been fetched for nothing.
-  const bool pend = (reading.sure || pass.drained) && !seen.proven;
+  const bool pend = (reading.sure || pass.fetch.drained) && !seen.proven;
   return {.pend = pend, .settle = !pend};
 }
 
@@ -139,7 +140,7 @@ Verdict with_loader(const Evidence& seen) noexcept {
   }
   if (!seen.reading.evaluates && !seen.reading.foreign) {
     // If the leading optimizer steps again, this forward was on the next of the batches left.
-    const bool pend = seen.leader->drained && !seen.cycle.complete();
+    const bool pend = seen.leader->fetch.drained && !seen.cycle.complete();
     return {.pend = pend, .settle = !pend};
   }
   // Forwards with gradients off after the optimizer step are a validation, whatever the model.

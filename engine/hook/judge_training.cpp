@@ -16,7 +16,7 @@ std::size_t first_trained(const Leaves& leaves, bool bare, bool sure) noexcept {
 
 bool may_be_on_left(const Evidence& seen) noexcept {
   const PassEvidence* pass = seen.leader;
-  return pass != nullptr && pass->drained && seen.done && seen.owed != pass;
+  return pass != nullptr && pass->fetch.drained && seen.done && seen.owed != pass;
 }
 
 bool can_promote(const Evidence& seen) noexcept {
@@ -28,8 +28,8 @@ bool can_promote(const Evidence& seen) noexcept {
   // loop over one.
   if (outer == nullptr) return seen.step_in_counted;
   // Rule 4: after a pass whose last batches are left, this pass is the next epoch.
-  return (outer->drained || (pass->supersedes && outer->begins_anew(*pass))) && !outer->evaluates &&
-         seen.step_in_outer;
+  return (outer->fetch.drained || (pass->relation.supersedes && outer->begins_anew(*pass))) &&
+         !outer->evaluates && seen.step_in_outer;
 }
 
 namespace {
@@ -54,7 +54,7 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
   if (seen.step_open && !seen.done) return in_step(seen);
   if (seen.step_open && leader != nullptr) {
     // Rule 4: the backward may be on the next of the batches that are left. Otherwise rule 9.
-    const bool pend = leader->drained && (seen.cycle.full() || forward);
+    const bool pend = leader->fetch.drained && (seen.cycle.full() || forward);
     return {.pend = pend, .prove = true, .settle = !pend};
   }
   if (seen.step_open) {
@@ -116,7 +116,7 @@ Verdict judge_trained_check(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
   // Rule 2: what was fetched and run with gradients off stays a validation.
   const std::size_t first = seen.leaves.after_sure();
-  if (check.off && (first > 0 || (check.sure && seen.leaves.empty())))
+  if (check.fetch.off && (first > 0 || (check.batches.sure && seen.leaves.empty())))
     return {.move = Move::kLeaveCheck, .first = first};
   return {.move = Move::kTrainCheck};
 }
@@ -133,12 +133,12 @@ Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
   const std::size_t load = leaves.find(check.load_at);
   // Everything before the leaves was a validation for certain, unless it ran on batches of another
   // loader while the batch of this pass waited.
-  const bool certain = load == leaves.size() && check.sure && !check.had_member;
+  const bool certain = load == leaves.size() && check.batches.sure && !check.relation.had_member;
   const bool on_top = seen.last != &check && seen.last != nullptr &&
                       leaves.find(seen.last->load_at) < leaves.size();
   // Outside an epoch, where the batch was fetched with gradients on, a loop over the loader is more
   // likely than a look at one batch whose iterator lives on.
-  const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.off);
+  const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.fetch.off);
   // The backward went through nothing of the validation.
   if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
   if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
@@ -167,7 +167,7 @@ Verdict judge_used(const Evidence& seen) noexcept {
   const Leaves& leaves = seen.leaves;
   // If a batch was fetched with gradients on, forwards with gradients off may be the first on it.
   const PassEvidence* fetched = seen.check != nullptr ? seen.check : seen.fetched;
-  std::size_t first = first_trained(leaves, seen.bare, fetched == nullptr || fetched->off);
+  std::size_t first = first_trained(leaves, seen.bare, fetched == nullptr || fetched->fetch.off);
   if (fetched != nullptr && leaves.find(fetched->load_at) < first)
     first = first_trained(leaves, seen.bare);
   if (seen.check != nullptr) return judge_check(seen, first);
@@ -256,7 +256,7 @@ Verdict judge_unproven(const Evidence& seen, const PassEvidence* next) noexcept 
                       leaves.find(last->load_at) < leaves.size();
   const bool other = on_top || (next != nullptr && next != step && last != nullptr);
   const PassEvidence& pass = other ? *last : *step;
-  if (pass.failed) return {};
+  if (pass.fetch.failed) return {};
   if (!pass.trained) return {.move = other ? Move::kTurnLastIntoUnused : Move::kTurnIntoUnused};
   return {.move = &pass == step ? Move::kTurnRestIntoLook : Move::kStay};
 }

@@ -24,7 +24,7 @@ using record::ThreadState;
 void own(Seen& seen, Here here, Pass& pass, bool evaluates, const Moment& now) {
   pass.role = Pass::Role::kOwner;
   pass.evaluates = evaluates;
-  pass.first_check = pass.fetches + 1;
+  pass.begun.first_check = pass.fetch.count + 1;
   Opening what{.name = names().validation};
   if (!evaluates)
     what = {.name = names().epoch, .index = seen.epochs.next, .flags = record::kHasIndex};
@@ -37,7 +37,7 @@ void pause_checks(Seen& seen, Here here, const Moment& now) {
   close_look(seen, here, now);
   while (Pass* check = seen.passes.checking()) {
     settle(seen);
-    if (check->drained) {
+    if (check->fetch.drained) {
       finish(seen, here.thread, *check, now);
       continue;
     }
@@ -110,7 +110,7 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
   if (pass.role == Pass::Role::kOwner || seen.step.pass == &pass) settle(seen);
   seen.passes.remember(pass);
   if (Pass* check = seen.passes.checking(); check != nullptr && check != &pass)
-    check->had_member = true;
+    check->relation.had_member = true;
   if (pass.role == Pass::Role::kMember && pass.trained) seen.passes.note_fed(pass);
   if (pass.role != Pass::Role::kOwner || !pass.scope) {
     // The pass opened the step, and nothing is open inside the step.
@@ -125,7 +125,8 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
     case Ending::kEpoch:
       report_epoch(seen, pass.scope.sequence);
       seen.cycle.reset();
-      for (Pass* member : seen.passes.known) member->parted = member->role == Pass::Role::kMember;
+      for (Pass* member : seen.passes.known)
+        member->relation.parted = member->role == Pass::Role::kMember;
       break;
     case Ending::kOther:
       break;
@@ -153,8 +154,8 @@ void drop_closed(Seen& seen, bool by_program) noexcept {
     }
     seen.plain = false;
     pass->role = Pass::Role::kMember;  // from now on the pass feeds whatever is open
-    pass->orphan = by_program;
-    if (pass->drained) over.push_back(pass);
+    pass->relation.orphan = by_program;
+    if (pass->fetch.drained) over.push_back(pass);
     return true;
   });
   for (Pass* pass : over) forget(seen, *pass);

@@ -18,9 +18,9 @@ namespace sonde::hook {
 void use_left(Seen& seen) noexcept {
   seen.step.left_of = nullptr;
   Pass* pass = seen.passes.leader();
-  if (pass == nullptr || !pass->drained) return;
+  if (pass == nullptr || !pass->fetch.drained) return;
   if (seen.step.done && seen.step.owed != pass && !pass->on_last()) {
-    pass->left -= pass->per_step;
+    pass->fetch.left -= pass->batches.per_step;
     seen.step.left_of = pass;
   }
   seen.epochs.final_batch = pass->on_last();
@@ -77,7 +77,7 @@ void open_owed_step(Seen& seen, Here here, const Moment& now) {
   settle(seen);
   open_step(seen, here, -1, now);
   seen.step.pass = pass;
-  if (pass->steps == 0) pass->steps = pass->step_fetch = 1;
+  if (pass->batches.steps == 0) pass->batches.steps = pass->batches.step_fetch = 1;
   seen.step.reopened = true;
   seen.others.touched = false;
 }

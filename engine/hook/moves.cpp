@@ -32,7 +32,7 @@ void stay(Moving&) {}
 
 void stay_in_check(Moving& move) {
   Pass& check = *move.seen.passes.checking();
-  check.sure = check.sure || move.seen.running.reading.sure;
+  check.batches.sure = check.batches.sure || move.seen.running.reading.sure;
 }
 
 void stay_in_look(Moving& move) { settle_in_look(move.seen); }
@@ -60,7 +60,7 @@ void pause_all_checks(Moving& move) { pause_checks(move.seen, move.here, move.no
 void turn_into_check(Moving& move) {
   Pass& pass = *move.seen.step.pass;
   turn_into_validation(move.seen, move.here, pass);
-  pass.sure = move.seen.running.reading.sure;
+  pass.batches.sure = move.seen.running.reading.sure;
 }
 
 void turn_into_unused(Moving& move) {
@@ -227,8 +227,8 @@ void prove(Seen& seen) noexcept {
   for (Pass* pass : seen.passes.known) {
     // A batch that came in the middle of an iteration without a loader proves nothing.
     const bool stray = seen.counted.is_open() && seen.step.pass != pass;
-    if (pass->unproven && !pass->evaluates && !stray) pass->trained = true;
-    pass->unproven = false;
+    if (pass->batches.unproven && !pass->evaluates && !stray) pass->trained = true;
+    pass->batches.unproven = false;
   }
 }
 

@@ -28,7 +28,7 @@ inline bool Training::goes_on(Here here) const noexcept {
 inline void Training::place_plainly() noexcept {
   seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
   seen_.passes.fetched = false;
-  seen_.step.pass->used = true;
+  seen_.step.pass->batches.used = true;
   if (!seen_.leaves.empty()) settle(seen_);
 }
 
@@ -37,7 +37,7 @@ inline void Training::prove_plainly() noexcept {
   seen_.step.proven = true;
   seen_.learnt.trains_in_eval =
       seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
-  seen_.step.pass->unproven = false;
+  seen_.step.pass->batches.unproven = false;
 }
 
 }  // namespace sonde::hook

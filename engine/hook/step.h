@@ -34,7 +34,7 @@ struct Step {
     --next;
     index = earlier_index;
     done = earlier_done;
-    if (left_of != nullptr) left_of->left += left_of->per_step;
+    if (left_of != nullptr) left_of->fetch.left += left_of->batches.per_step;
     left_of = nullptr;
   }
   // Starts the next step in the place of the old one, around a scope that the program has opened.

@@ -27,14 +27,14 @@ TEST_F(JudgeMoves, AForwardInAValidationStaysThere) {
 }
 
 TEST_F(JudgeMoves, GradientsThatAreOnAgainEndAValidation) {
-  pass_.sure = pass_.off = true;
+  pass_.batches.sure = pass_.fetch.off = true;
   const Verdict verdict = first(in_check(forward()));
   EXPECT_EQ(verdict.move, Move::kPauseChecks);
   EXPECT_EQ(verdict.next, Question::kOwedStep);
 }
 
 TEST_F(JudgeMoves, ForwardsOfATeacherAtTheEndOfAValidationAreTheSteps) {
-  pass_.sure = pass_.off = true;
+  pass_.batches.sure = pass_.fetch.off = true;
   add({.evaluates = true, .sure = true});
   add({.foreign = true});
   const Verdict verdict = first(in_check(forward()));
@@ -45,12 +45,12 @@ TEST_F(JudgeMoves, ForwardsOfATeacherAtTheEndOfAValidationAreTheSteps) {
 TEST_F(JudgeMoves, ABatchThatWasLookedAtIsTrainedWith) {
   load(pass_);
   add({.evaluates = true, .sure = true});
-  pass_.sure = pass_.drained = true;
+  pass_.batches.sure = pass_.fetch.drained = true;
   EXPECT_EQ(first(in_check(forward())).move, Move::kTrainCheck);
 }
 
 TEST_F(JudgeMoves, WhatRanWithGradientsOffStaysAValidation) {
-  pass_.off = true;
+  pass_.fetch.off = true;
   add({.evaluates = true, .sure = true});
   add({});
   const Evidence seen = in_check(nothing());
@@ -60,7 +60,7 @@ TEST_F(JudgeMoves, WhatRanWithGradientsOffStaysAValidation) {
     EXPECT_EQ(verdict.move, Move::kLeaveCheck);
     EXPECT_EQ(verdict.first, 1u);
   }
-  pass_.off = false;
+  pass_.fetch.off = false;
   EXPECT_EQ(judge_trained_check(seen).move, Move::kTrainCheck);
 }
 
@@ -102,8 +102,8 @@ TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepAfterTheValidation) {
 }
 
 TEST_F(JudgeMoves, AnOptimizerOrABackwardMayBeOnTheNextBatchThatIsLeft) {
-  pass_.trained = pass_.drained = true;
-  pass_.left = 2;
+  pass_.trained = pass_.fetch.drained = true;
+  pass_.fetch.left = 2;
   Evidence seen = in_step_of(nothing(), &pass_, true);
   EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kStay);
   learn_cycle(&optimizer_);
@@ -139,9 +139,9 @@ TEST_F(JudgeMoves, AStepWithoutABackwardWasAValidation) {
   add({});
   Evidence seen = in_step_of(nothing(), &pass_);
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnIntoUnused);
-  pass_.failed = true;
+  pass_.fetch.failed = true;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kStay);
-  pass_.failed = false;
+  pass_.fetch.failed = false;
   pass_.trained = true;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnRestIntoLook);
   // Another pass has fetched a batch since.
@@ -219,20 +219,20 @@ TEST_F(JudgeMoves, AFurtherFetchIsInTheEpochThatIsOpen) {
   pass_.trained = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, true, true), EpochOfFetch::kInsteadOfCounted);
   // A scope of the program's has closed the epoch of the pass: the pass gets no other.
-  pass_.orphan = true;
+  pass_.relation.orphan = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kPresent);
 }
 
 TEST_F(JudgeMoves, APassWaitsUntilTheBatchesBeforeItAreDone) {
   EXPECT_FALSE(stops_waiting(pass_, true));
-  pass_.waits = pass_.used = true;
+  pass_.relation.waits = pass_.batches.used = true;
   EXPECT_FALSE(stops_waiting(pass_, false));
   EXPECT_TRUE(stops_waiting(pass_, true));
-  pass_.used = false;
+  pass_.batches.used = false;
   EXPECT_TRUE(stops_waiting(pass_, false));
   EXPECT_TRUE(can_follow(nullptr));
   EXPECT_FALSE(can_follow(&other_));
-  other_.drained = true;
+  other_.fetch.drained = true;
   EXPECT_TRUE(can_follow(&other_));
 }
 
@@ -240,7 +240,7 @@ TEST_F(JudgeMoves, APassWaitsUntilTheBatchesBeforeItAreDone) {
 
 TEST_F(JudgeMoves, ALoopLeftAfterAFetchHasOneStepLess) {
   pass_.role = Role::kOwner;
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   const LastFetch fetch{.pass = pass_,
                         .scope_open = true,
                         .opened_step = true,
@@ -277,9 +277,9 @@ TEST_F(JudgeMoves, ALoopIsOverWithItsLastStep) {
   EXPECT_FALSE(is_loop_over({.step_open = true, .step_done = true}));
   EXPECT_TRUE(is_loop_over({.step_open = true, .step_done = true, .step_stands = true}));
   // The last batch of the pass was fetched, and nothing was done with any.
-  pass_.drained = true;
+  pass_.fetch.drained = true;
   EXPECT_TRUE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   EXPECT_FALSE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
 }
 
@@ -290,29 +290,29 @@ TEST_F(JudgeMoves, APassGetsTheEpochThatItsStepLiesDirectlyIn) {
   seen.step_in_counted = true;
   EXPECT_TRUE(can_promote(seen));
   seen.outer = &other_;
-  other_.drained = true;
+  other_.fetch.drained = true;
   EXPECT_FALSE(can_promote(seen));
   seen.step_in_outer = true;
   EXPECT_TRUE(can_promote(seen));
-  other_.drained = false;
+  other_.fetch.drained = false;
   EXPECT_FALSE(can_promote(seen)) << "more will come from the pass that has the epoch";
 }
 
 TEST_F(JudgeMoves, ATrainerEndsPassesThatFailedOrHaveNoMore) {
   EXPECT_FALSE(ends_for_trainer(nullptr));
   EXPECT_FALSE(ends_for_trainer(&pass_));
-  pass_.failed = true;
-  other_.drained = true;
+  pass_.fetch.failed = true;
+  other_.fetch.drained = true;
   EXPECT_TRUE(ends_for_trainer(&pass_));
   EXPECT_TRUE(ends_for_trainer(&other_));
 }
 
 TEST_F(JudgeMoves, AfterTheLastStepNothingIsLeft) {
-  pass_.drained = true;
-  pass_.left = 1;
+  pass_.fetch.drained = true;
+  pass_.fetch.left = 1;
   EXPECT_TRUE(has_nothing_left(pass_, true));
   EXPECT_FALSE(has_nothing_left(pass_, false));
-  pass_.left = 2;
+  pass_.fetch.left = 2;
   EXPECT_FALSE(has_nothing_left(pass_, true));
 }
 

@@ -113,13 +113,13 @@ TEST_F(Judge, BetweenTwoOptimizersAnEvaluationWaits) {
 // -- rule 4: fetching ahead --
 
 TEST_F(Judge, OfBatchesThatAreLeftTheLastEndsTheEpoch) {
-  pass_.trained = pass_.drained = true;
-  pass_.left = 2;
+  pass_.trained = pass_.fetch.drained = true;
+  pass_.fetch.left = 2;
   learn_cycle(&optimizer_);
   Evidence seen = in_step_of(forward(), &pass_, true);
   EXPECT_EQ(first(seen).move, Move::kNextLeft);
   EXPECT_EQ(first(seen).next, Question::kWithLoader);
-  pass_.left = 1;
+  pass_.fetch.left = 1;
   EXPECT_EQ(first(seen).next, Question::kWithoutLoader);
   seen.owed = &pass_;
   EXPECT_EQ(judge_forward(seen, Question::kLoader).move, Move::kStay);
@@ -173,17 +173,17 @@ TEST_F(Judge, AStretchOfForwardsAfterTheStepWasAValidation) {
 // -- rule 6: a peek --
 
 TEST_F(Judge, OneBatchAndNothingDoneWithItIsAPeek) {
-  pass_.fetches = 1;
+  pass_.fetch.count = 1;
   EXPECT_EQ(judge_ending(pass_), Ending::kPeek);
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   EXPECT_EQ(judge_ending(pass_), Ending::kEpoch);
   pass_.evaluates = true;
   EXPECT_EQ(judge_ending(pass_), Ending::kOther);
   // A pass was a peek only if its loader begins anew after it, and not in zip(loader, loader).
-  other_.made_at = 3;
-  pass_.first_at = 2;
+  other_.begun.made_at = 3;
+  pass_.begun.first_at = 2;
   EXPECT_TRUE(was_peek(pass_, other_));
-  other_.made_at = 2;
+  other_.begun.made_at = 2;
   EXPECT_FALSE(was_peek(pass_, other_));
 }
 
@@ -222,7 +222,7 @@ TEST_F(Judge, APassThatAnotherHasFedIsOver) {
   EXPECT_FALSE(over(false, false));
   EXPECT_FALSE(over(false, true));
   EXPECT_TRUE(over(true, false));
-  pass_.failed = true;
+  pass_.fetch.failed = true;
   EXPECT_TRUE(over(false, false));
   EXPECT_FALSE(over(false, true));
 }
@@ -246,8 +246,8 @@ void clear(Evidence& seen, Move move) {
 }
 
 TEST_F(Judge, JudgingEndsAlsoWhereAStepThatIsOwedCannotBegin) {
-  pass_.evaluates = pass_.sure = pass_.off = true;
-  other_.trained = other_.drained = true;
+  pass_.evaluates = pass_.batches.sure = pass_.fetch.off = true;
+  other_.trained = other_.fetch.drained = true;
   for (unsigned bits = 0; bits < 512; ++bits) {
     const auto is = [&](unsigned bit) { return (bits >> bit & 1) != 0; };
     Evidence seen = forward(is(0), is(1));
@@ -269,7 +269,7 @@ TEST_F(Judge, JudgingEndsAlsoWhereAStepThatIsOwedCannotBegin) {
 }
 
 TEST_F(Judge, APlainStepIsAloneAndSure) {
-  pass_.trained = pass_.ever_used = pass_.fresh_step = true;
+  pass_.trained = pass_.batches.ever_used = pass_.fetch.opened_step = true;
   pass_.role = Role::kOwner;
   const PlainEvidence plain{.pass = pass_,
                             .alone = true,
@@ -278,11 +278,11 @@ TEST_F(Judge, APlainStepIsAloneAndSure) {
                             .by_optimizer = true,
                             .nothing_else = true};
   EXPECT_TRUE(is_plain(plain));
-  for (bool PassEvidence::* against : {&PassEvidence::drained, &PassEvidence::evaluates,
-                                       &PassEvidence::waits, &PassEvidence::orphan}) {
-    pass_.*against = true;
+  for (bool* against :
+       {&pass_.fetch.drained, &pass_.evaluates, &pass_.relation.waits, &pass_.relation.orphan}) {
+    *against = true;
     EXPECT_FALSE(is_plain(plain));
-    pass_.*against = false;
+    *against = false;
   }
 }
 
