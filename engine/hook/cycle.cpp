@@ -21,10 +21,10 @@ void Cycle::note(const void* optimizer) noexcept {
   ++taken_;
 }
 
-// It is not the leading one, so far.
+// This optimizer is not the leading one, so far.
 void Cycle::note_other(const void* optimizer) noexcept {
   shared_ = shared_ || led_;
-  // The iteration was expected to begin with the leading one.
+  // The iteration was expected to begin with the leading optimizer.
   if (taken_ == 0 && usual_ != 0) varies_ = true;
   others_ = others_ != 0 && optimizer == other_ ? others_ + 1 : 1;
   other_ = optimizer;
@@ -47,7 +47,7 @@ void Cycle::begin() noexcept {
   earlier_led_ = led_;
   if (taken_ != 0) {
     if (usual_ != 0 && usual_ != taken_) varies_ = count_varies_ = true;
-#pragma GCC unroll 1  // mostly there is one
+#pragma GCC unroll 1  // usually an iteration has one step
     for (std::uint32_t i = 0; i < std::min(taken_, kMostSteps); ++i)
       steps_[i].before = steps_[i].newest;
     usual_ = taken_;

@@ -1,4 +1,4 @@
-// What is done before every event that is not plain: what has the program done since the last one?
+// Before every event that is not plain: what has the program done since the last event?
 #include <cstdint>
 
 #include "engine/hook/moment.h"

@@ -64,7 +64,7 @@ Moment Training::last_known(Here here) const noexcept {
   return Moment::at(std::max({newest, seen_.running.ended_ns, seen_.step.done_ns, begun}));
 }
 
-// In reverse order of their opening; what the program has opened inside stays.
+// Closes what the hooks have opened, in reverse order. What the program has opened inside stays.
 void Training::finish_everything(Here here) noexcept {
   if (record::tenancy_of(here.stack) != seen_.tenancy) return settle(seen_);
   const Moment now;

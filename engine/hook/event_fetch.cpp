@@ -20,9 +20,9 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   // A loader may read from another one: the program waits for the outermost.
   if (seen_.passes.fetch_depth++ > 0) return;
   const Moment now;
-  const bool asked_again = pass.drained && pass.training == this;
+  const bool asked_again = pass.fetch.drained && pass.training == this;
   if (asked_again) [[unlikely]] {
-    // The loader had no more, and is asked once more.
+    // The loader is exhausted, and is asked once more.
     begin_event(here);
   } else if (seen_.step.done && hint == Hint::kNone && seen_.step.pass == &pass && goes_on(here) &&
              seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
@@ -31,20 +31,20 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
     begin_other_fetch(here, pass, hint, now);
   }
   seen_.running.pend = seen_.claims.announced == 0 && !asked_again;
-  pass.load = open_span(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
-  pass.load_at = pass.load.sequence;
+  pass.fetch.load = open_span(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
+  pass.load_at = pass.fetch.load.sequence;
   end_event(here);
 }
 
 // The step is over, and the loader that makes the epoch gives the next batch.
 void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
   close_step(seen_, here.thread, now);
-  pass.off = pass.had_member = false;
+  pass.fetch.off = pass.relation.had_member = false;
   seen_.passes.note_fetch(pass);
   seen_.epochs.final_batch = pass.fetched_all();
   open_next_step(seen_, here, seen_.step.next, now);
   seen_.step.pass = &pass;
-  pass.fresh_step = true;
+  pass.fetch.opened_step = true;
   pass.note_step();
   seen_.others.touched = false;
 }
@@ -57,9 +57,9 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   // A pass begins where its iterator was made (the workers are started there), unless something
   // else was recorded in between. What came before the pass ends there.
   const bool begins = pass.training == nullptr;
-  const bool direct = begins && pass.made_at == record::next_sequence(here.thread) &&
-                      pass.made_depth == record::depth_of(here.stack);
-  const Moment start = direct ? now.since(pass.made_ns) : Moment(now);
+  const bool direct = begins && pass.begun.made_at == record::next_sequence(here.thread) &&
+                      pass.begun.made_depth == record::depth_of(here.stack);
+  const Moment start = direct ? now.since(pass.begun.made_ns) : Moment(now);
   if (seen_.claims.announced == 0) conclude(here, start, &pass);
   const bool checks =
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
@@ -67,19 +67,19 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   seen_.passes.note_fetch(pass);
   const std::uint64_t before = seen_.step.scope.sequence;
   if (!checks) {
-    // The pass that makes the epoch. Where the program or a trainer opened the epoch, this one
-    // stands for it.
+    // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
+    // epoch, the pass that fetches stands for it.
     const Pass* leading = seen_.passes.innermost();
     if (leading == nullptr || leading->evaluates) leading = &pass;
     seen_.epochs.final_batch = leading->fetched_all();
     rotate_step(seen_, here, now);
   }
-  pass.fresh_step = seen_.step.scope && seen_.step.scope.sequence != before;
-  if (pass.fresh_step) {
+  pass.fetch.opened_step = seen_.step.scope && seen_.step.scope.sequence != before;
+  if (pass.fetch.opened_step) {
     seen_.step.pass = &pass;
     pass.note_step();
   }
-  if (pass.fresh_step || checks) seen_.others.touched = false;
+  if (pass.fetch.opened_step || checks) seen_.others.touched = false;
 }
 
 void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
@@ -87,20 +87,20 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
   if (seen_.passes.fetch_depth == 0 || --seen_.passes.fetch_depth > 0) return;
   if (pass.training != this) return;
   const std::uint32_t begun =
-      !gpu_work && pass.load ? record::scope_at(here.stack, pass.load.slot).start_event() : 0;
+      !gpu_work && pass.fetch.load ? record::view_of(pass.fetch.load).start_event() : 0;
   const Moment now = gpu_work ? Moment() : Moment(begun);
   switch (outcome) {
     case Fetched::kItem:
-      end_leaf(seen_, here, pass.load, Leaf::Kind::kLoad, now);
+      end_leaf(seen_, here, pass.fetch.load, Leaf::Kind::kLoad, now);
       if (!seen_.plain) seen_.plain = begins_plain(pass);
-      if (pass.fetches == 1 && seen_.leaves.size() == 1) seen_.passes.peeked = &pass;
+      if (pass.fetch.count == 1 && seen_.leaves.size() == 1) seen_.passes.peeked = &pass;
       break;
     case Fetched::kEnd:
       end_passes_fetch(here, pass, now);
       break;
     case Fetched::kError:
-      close_span(here.thread, pass.load, now, error);
-      pass.failed = true;
+      close_span(here.thread, pass.fetch.load, now, error);
+      pass.fetch.failed = true;
       seen_.plain = false;
       break;
   }
@@ -121,25 +121,26 @@ bool Training::begins_plain(const Pass& pass) const noexcept {
                                    !seen_.nested()});
 }
 
-// The loader had no more: there was neither a fetch nor a step, unless the dataset recorded
+// The loader is exhausted: there was neither a fetch nor a step, unless the dataset has recorded
 // something.
 void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   seen_.plain = false;
-  const bool nothing = pass.load && record::next_sequence(here.thread) == pass.load.sequence + 1;
-  const bool gone = nothing && cancel(seen_, pass.load);
-  if (!gone) close_span(here.thread, pass.load, now);
-  if (pass.drained) return;
+  const bool nothing =
+      pass.fetch.load && record::next_sequence(here.thread) == pass.fetch.load.sequence + 1;
+  const bool gone = nothing && cancel(seen_, pass.fetch.load);
+  if (!gone) close_span(here.thread, pass.fetch.load, now);
+  if (pass.fetch.drained) return;
   const std::uint32_t left = pass.count_unfinished();
   const NoMore found = judge_no_more(pass, left, record::is_open(pass.scope));
   if (found == NoMore::kLeftovers) {
-    pass.drained = true;
-    pass.left = left;
+    pass.fetch.drained = true;
+    pass.fetch.left = left;
     seen_.epochs.final_batch = pass.on_last();
     return;
   }
-  if (gone && pass.fresh_step) cancel_step(seen_);
-  if (found == NoMore::kNoneOpened && cancel(seen_, pass.scope)) return forget(seen_, pass);
-  if (pass.fetches == 1) pass.fetches = 2;  // the loader is empty: that is no peek
+  if (gone && pass.fetch.opened_step) cancel_step(seen_);
+  if (found == NoMore::kEmptyScope && cancel(seen_, pass.scope)) return forget(seen_, pass);
+  if (pass.fetch.count == 1) pass.fetch.count = 2;  // the loader is empty: that is not a peek
   finish(seen_, here.thread, pass, now);
   open_owed_step(seen_, here, now);
 }

@@ -44,7 +44,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   return scope;
 }
 
-// True: this is a part of something else, which is under way.
+// True: this forward is a part of something else that is under way.
 bool Training::begin_other_forward(Here here, const Forward& forward, const Moment& now) {
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;
@@ -115,7 +115,7 @@ ScopeHandle Training::begin_backward(Here here) noexcept {
   return scope;
 }
 
-// True: this is a part of something else, which is under way.
+// True: this backward is a part of something else that is under way.
 bool Training::begin_other_backward(Here here, const Moment& now) {
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;

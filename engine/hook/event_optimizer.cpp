@@ -62,13 +62,13 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   seen_.optimizers.end(here.thread, now, error);
   end_event(here);
   if (!completed) return seen_.passes.note_failure();
-  if (seen_.optimizers.any()) return;  // one that is part of another
+  if (seen_.optimizers.any()) return;  // this step is a part of another optimizer's
   ++g_taken;
   seen_.step.done = true;
   seen_.step.done_ns = now.ns;
-  if (seen_.claims.announced > 0) return;  // no sign of a loop of the program's own
-  if (!seen_.step.is_open())
-    return;  // in a step of the program's own, which begins and ends by itself
+  if (seen_.claims.announced > 0) return;  // a trainer's step shows no loop of the program's own
+  // In a step of the program's own, which begins and ends by itself.
+  if (!seen_.step.is_open()) return;
   if (seen_.cycle.repeats(id) || seen_.cycle.taken() == 0) ++seen_.passes.since_fetch;
   seen_.cycle.note(id);
 }
@@ -87,8 +87,8 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;
 std::uint64_t Training::g_skipped = 0;
 
-// No program fetches inside a step of an optimizer: these steps are over, although nothing has said
-// so.
+// No program fetches inside a step of an optimizer: the steps under way are over, although nothing
+// has said so.
 void Training::close_stale_optimizers(ThreadState& thread, const Moment& now) {
   if (!seen_.optimizers.any()) return;
   while (seen_.optimizers.any()) seen_.optimizers.end(thread, now);

@@ -25,7 +25,7 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   const bool announced = seen_.claims.announced > 0;
   const bool evaluates = looks_like_validation(hint, seen_.learnt.trains_in_eval,
                                                seen_.passes.trained_before(pass.source));
-  if (pass.off || !evaluates) keep_what_waits(seen_, here, pass);
+  if (pass.fetch.off || !evaluates) keep_what_waits(seen_, here, pass);
   const Pass* check = seen_.passes.checking();
   const bool beside = check != nullptr && ends_check(*check, hint);
   if (seen_.passes.peeked != nullptr && was_peek(*seen_.passes.peeked, pass))
@@ -67,19 +67,19 @@ bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   return pass.evaluates;
 }
 
-// Notes which pass it begins in, and whether it follows a pass over the same loader.
+// Notes which pass the new pass begins in, and whether it follows a pass over the same loader.
 void Training::relate(Pass& pass) {
   seen_.passes.known.push_back(&pass);
   const Pass* outer = seen_.passes.innermost();
-  pass.outer_fetches = outer != nullptr ? outer->fetches : 0;
-  pass.outer_scope = outer != nullptr ? outer->scope.sequence : 0;
+  pass.relation.outer_fetches = outer != nullptr ? outer->fetch.count : 0;
+  pass.relation.outer_scope = outer != nullptr ? outer->scope.sequence : 0;
   const bool again =
       pass.role == Pass::Role::kMember && outer != nullptr && outer->begins_anew(pass);
-  pass.waits = again && outer->drained && !outer->used;
-  pass.supersedes = again && !pass.waits;
-  if (pass.waits) {
-    pass.ahead = outer->ever_used ? outer->ahead : outer->left;
-    pass.ever_used = true;
+  pass.relation.waits = again && outer->fetch.drained && !outer->batches.used;
+  pass.relation.supersedes = again && !pass.relation.waits;
+  if (pass.relation.waits) {
+    pass.batches.ahead = outer->batches.ever_used ? outer->batches.ahead : outer->fetch.left;
+    pass.batches.ever_used = true;
   }
 }
 
@@ -93,21 +93,22 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
                   .outer_open = record::is_open(outer->scope),
                   .outer_owed = seen_.step.owed == outer,
                   .outer_fed = seen_.passes.has_fed(*outer, next),
-                  .steps_taken = outer->drained && seen_.levels(*seen_.stack).step,
+                  .steps_taken = outer->fetch.drained && seen_.levels(*seen_.stack).step,
                   .done = seen_.step.done}))
       return;
     finish(seen_, here.thread, *outer, now);
   }
 }
 
-// The next batch of a pass that is under way. Returns whether it belongs to a validation.
+// A pass that is under way fetches its next batch. Returns whether this fetch belongs to a
+// validation.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role == Pass::Role::kOwner && !record::is_open(pass.scope)) drop_closed(seen_);
   if (seen_.claims.announced > 0) return true;
   if (stops_waiting(pass, seen_.step.done)) follow(here, pass, now);
-  pass.off = hint == Hint::kGradientsOff;
-  if (pass.off) keep_what_waits(seen_, here, pass);
-  pass.had_member = false;
+  pass.fetch.off = hint == Hint::kGradientsOff;
+  if (pass.fetch.off) keep_what_waits(seen_, here, pass);
+  pass.relation.had_member = false;
   switch (judge_next_fetch(pass, hint, seen_.levels(here.stack).validation)) {
     case NextFetch::kOfValidation:
       if (!seen_.leaves.only_loads()) settle(seen_);
@@ -145,10 +146,10 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
 
 // The last batches of the pass before this one have been trained with.
 void Training::follow(Here here, Pass& pass, const Moment& now) {
-  pass.waits = false;
+  pass.relation.waits = false;
   if (!seen_.step.done) {
-    pass.ever_used = false;
-    pass.ahead = 0;
+    pass.batches.ever_used = false;
+    pass.batches.ahead = 0;
   }
   Pass* outer = seen_.passes.innermost();
   if (!can_follow(outer)) return;
@@ -160,12 +161,13 @@ void Training::follow(Here here, Pass& pass, const Moment& now) {
 
 void Training::use_newest(Pass& pass) noexcept {
   if (pass.training != this) return;
-  if (!pass.ever_used) pass.group = pass.idle;  // otherwise the step of an optimizer has begun
-  pass.ever_used = true;
-  pass.ahead = 0;
+  // If the pass was used before, that was by an optimizer whose closure now runs the model.
+  if (!pass.batches.ever_used) pass.batches.group = pass.batches.idle;
+  pass.batches.ever_used = true;
+  pass.batches.ahead = 0;
 }
 
-// The iterator goes on on another stack, or was freed.
+// The iterator is used on another stack from now on, or was freed.
 void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   Training* training = pass.training;
   if (training == nullptr) return;
@@ -183,10 +185,11 @@ void Training::leave_here(Here here, Pass& pass) noexcept {
     begin_event(here);
     if (seen_.claims.announced == 0) conclude(here, now);
   }
-  const bool waits = pass.waits;
+  const bool waits = pass.relation.waits;
   const bool last = &pass == seen_.passes.last && here.thread.lane == seen_.stack;
   finish(seen_, here.thread, pass, now);
-  // No iterator fetches the next batches any more, so there are none left.
+  // The iterator that fetched ahead is gone. If nothing is left of the pass before it, that pass
+  // is over, too.
   if (Pass* outer = seen_.passes.innermost();
       waits && outer != nullptr && has_nothing_left(*outer, seen_.step.done))
     finish(seen_, here.thread, *outer, now);
@@ -198,7 +201,7 @@ void Training::end_pass(ThreadState* thread, std::unique_ptr<Pass> pass) noexcep
   Training* training = pass->training;
   if (training == nullptr) return;
   if (thread == nullptr) return forget(training->seen_, *pass);
-  if (pass->drained && training->seen_.generation == thread->generation &&
+  if (pass->fetch.drained && training->seen_.generation == thread->generation &&
       training->of_this_session()) {
     training->seen_.passes.kept.push_back(std::move(pass));
     return;

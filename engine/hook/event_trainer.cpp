@@ -1,4 +1,4 @@
-// The part of a training that a trainer tells: that it runs, how much of it, what its closures are.
+// What a trainer reports: where it begins and ends, and its steps and closures.
 #include <cstdint>
 
 #include "engine/hook/judge.h"
@@ -27,7 +27,7 @@ void Training::end_trainer() noexcept {
 
 void Training::end_closure(Here here) noexcept { seen_.optimizers.resume(here); }
 
-// What a loop before it has left open ends here, not around the trainer's epochs.
+// What a loop before the trainer has left open ends here, not around the trainer's epochs.
 void Training::begin_announced(Here here) noexcept {
   const Moment now;
   begin_event(here);

@@ -1,4 +1,4 @@
-// What was seen of a training loop, as plain values: what the functions of judge.h are given.
+// What was seen of a training loop, as plain values. The functions of judge.h are given these.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +15,33 @@ enum class Owned : std::uint8_t { kUnknown, kYes, kNo };
 
 // What is known of a call of a module when it begins.
 struct Forward {
-  bool gradients = true;  // are they on?
+  bool gradients = true;  // are gradients on?
   bool training = true;   // the module's own flag, which is a hint
   Owned owned = Owned::kUnknown;
-  std::uint32_t attrs = 0;       // interned; 0: the mode alone
+  std::uint32_t attrs = 0;       // of the span, interned; 0: the mode alone
   const void* module = nullptr;  // only compared
 };
 
-// What a forward looks like by itself.
+// What a forward looks like, whatever is around it.
 struct Reading {
-  bool evaluates = false;  // it looks like a part of an evaluation
-  bool sure = false;       // the same, because gradients are off
+  bool evaluates = false;  // the forward looks like a part of an evaluation
+  bool sure = false;       // the forward certainly is a part of one: gradients are off
   bool foreign = false;    // gradients are off, and no optimizer trains its module
 };
 
-// The forward or backward under way.
+// The span under way: a fetch, a forward or a backward.
 struct Running {
-  record::ScopeHandle scope;
+  record::ScopeHandle scope;     // of a forward or a backward
   const void* module = nullptr;  // of a forward
-  std::uint64_t ended_ns = 0;    // when the last span but an optimizer's ended
+  std::uint64_t ended_ns = 0;    // when the last such span ended
   Reading reading;
-  bool pend = false;    // it is not certain of its place
-  bool watch = false;   // it is one of several forwards, of which a backward may use one
-  bool decide = false;  // the end of the backward under way tells which
+  bool pend = false;    // the span is provisional: where it belongs is not certain yet
+  bool watch = false;   // ask autograd whether a backward goes through this forward
+  bool decide = false;  // when this backward ends, autograd has told which forwards it went through
 };
 
-// Does an optimizer have what the next backward trains, which is the last model that ran with
-// gradients? kAny: no model ran (parameters are used without a module), so any optimizer counts.
+// Does an optimizer own what the next backward trains? That is the last model that ran with
+// gradients. kAny: no model ran (parameters are used without a module), so any optimizer counts.
 enum class Owner : std::uint8_t { kAny, kNone, kOptimizer };
 
 // How this program trains, as far as it has shown.
@@ -49,7 +49,7 @@ struct Learnt {
   bool trains_in_eval = false;      // models in evaluation mode are trained here
   bool knows_training = false;      // there was a backward or an optimizer step
   bool hinted = false;              // the last model that ran with gradients looked like evaluation
-  bool bare = false;                // nothing is trained with what models return
+  bool bare = false;                // the last backward went through no model that had run
   bool steps_by_optimizer = false;  // an optimizer has stepped
   Owner owner = Owner::kAny;
   // When the last forward with gradients began, not counting those of plain steps.
@@ -59,7 +59,7 @@ struct Learnt {
 // Which levels of the tree are not ours to open (rule 8), and the innermost epoch, ours or not.
 struct Levels {
   bool epoch = false, step = false, validation = false;
-  std::uint64_t innermost_epoch = 0;  // its sequence; 0: none
+  std::uint64_t innermost_epoch = 0;  // the sequence of its scope; 0: there is none
 };
 
 // Everything that is known at the moment when a forward, a backward or an optimizer step begins, or
@@ -69,47 +69,47 @@ struct Evidence {
   const Cycle& cycle;    // the optimizer steps of this iteration
 
   // The forward that begins.
-  bool gradients = false;  // on
+  bool gradients = false;  // are gradients on?
   bool training = false;   // the module's own flag
-  bool owned = false;      // by an optimizer, for certain
+  bool owned = false;      // an optimizer certainly owns parameters of its module
   Reading reading = {};
 
   // Passes over loaders.
-  const PassEvidence* check = nullptr;    // its validation is open, and the innermost scope of ours
-  const PassEvidence* leader = nullptr;   // its batches are trained with
-  const PassEvidence* last = nullptr;     // it fetched last
-  const PassEvidence* fetched = nullptr;  // its fetch opened the step
-  const PassEvidence* owed = nullptr;     // its batch waits for its step
-  const PassEvidence* outer = nullptr;    // the innermost that has a scope
-  bool outer_trains = false;              // so does the one that has the scope around that
-  bool loader_trained = false;            // the loader of `fetched` was trained with before
+  const PassEvidence* check = nullptr;    // the pass whose validation is our innermost scope
+  const PassEvidence* leader = nullptr;   // the pass whose batches are trained with
+  const PassEvidence* last = nullptr;     // the pass that fetched last
+  const PassEvidence* fetched = nullptr;  // the pass whose fetch opened the step
+  const PassEvidence* owed = nullptr;     // the pass with a batch that waits for its step
+  const PassEvidence* outer = nullptr;    // the innermost pass that has a scope
+  bool outer_trains = false;    // the pass whose scope is around that of `outer` is trained with
+  bool loader_trained = false;  // the loader of `fetched` was trained with before
 
   // The step.
   bool step_open = false;
-  bool step_innermost = false;  // nothing is open inside it
-  bool done = false;            // it has had its optimizer step
-  bool proven = false;          // it has had a backward or an optimizer step
-  bool scope_begun = false;     // the program has opened a scope since it was done
-  std::uint32_t step_slot = 0;
+  bool step_innermost = false;   // the step is open, and nothing is open inside it
+  bool done = false;             // the step has had its optimizer step
+  bool proven = false;           // the step has had a backward or an optimizer step
+  bool scope_begun = false;      // the program has opened a scope since the step was done
+  bool step_in_outer = false;    // the step lies directly inside the scope of `outer`
+  bool step_in_counted = false;  // the step lies directly inside an epoch without a loader
 
-  // The levels around it.
+  // The levels around the step.
   bool look_open = false;     // a validation without a loader
   bool counted_open = false;  // an epoch without a loader
-  std::uint32_t counted_slot = 0;
   Levels taken = {};
-  bool inside_scope = false;  // the innermost scope is the program's, and no epoch
-  bool stands_free = false;   // the next leaf would lie directly below what we have opened
+  bool inside_scope = false;  // the innermost scope is the program's, and is not an epoch
+  bool stands_free = false;   // no scope of the program's lies between the next leaf and our scopes
   std::uint64_t parent = 0;   // sequence of the innermost scope
 
   // What the program did in the meantime.
-  bool untouched = false;    // nothing was recorded between the leaves
-  bool none_opened = false;  // no scope was opened behind them
+  bool untouched = false;    // nothing else was recorded between the leaves or after them
+  bool none_opened = false;  // no scope was opened since the last event of the hooks
 
   // What is learnt.
   bool knows_training = false;
   bool trains_in_eval = false;
   bool bare = false;
-  bool trains_owned = false;  // an optimizer has what the next backward trains
+  bool trains_owned = false;  // an optimizer owns what the next backward trains
 };
 
 }  // namespace sonde::hook

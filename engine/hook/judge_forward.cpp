@@ -26,7 +26,7 @@ bool has_backward(const Evidence& seen) noexcept { return seen.leaves.has(Leaf::
 
 // Can the leaves be moved? A mark between them stays where it is.
 bool movable(const Evidence& seen) noexcept {
-  return seen.leaves.behind_stuck() == 0 && seen.none_opened;
+  return seen.leaves.after_stuck() == 0 && seen.none_opened;
 }
 
 bool only_loads_to_move(const Evidence& seen) noexcept {
@@ -36,26 +36,29 @@ bool only_loads_to_move(const Evidence& seen) noexcept {
 // Rule 3: the validation of a pass is open. Does this forward not belong to it?
 bool trains_again(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
-  if (!seen.gradients || !check.sure) return false;
-  if (check.off) return true;
+  if (!seen.gradients || !check.batches.sure) return false;
+  if (check.fetch.off) return true;
   if (!seen.training) return false;
-  return check.drained || seen.outer_trains || (seen.knows_training && seen.leader == nullptr);
+  return check.fetch.drained || seen.outer_trains ||
+         (seen.knows_training && seen.leader == nullptr);
 }
 
 // Rules 2 and 3, where the validation of a pass is open.
 Verdict in_check(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
-  // What runs first on a batch that was fetched with gradients on, and what then has gradients, may
-  // be validation or training: the next backward tells.
+  // On a batch that was fetched with gradients on, the first forward and every forward after one
+  // with gradients may be validation or training: the next backward tells.
   const std::size_t load = seen.leaves.find(check.load_at);
-  const bool looked_at = seen.leaves.only_sure_behind(load);
-  const bool open = !check.off && load < seen.leaves.size() && !looked_at;
+  const bool looked_at = seen.leaves.only_sure_after(load);
+  const bool open = !check.fetch.off && load < seen.leaves.size() && !looked_at;
   if (open || !trains_again(seen))
     return {.move = Move::kStayInCheck, .pend = true, .watch = seen.gradients};
-  // The first batch, fetched with gradients on, is looked at and then trained with.
-  if (seen.leader == nullptr && !check.off && looked_at)
+  // The first batch was fetched with gradients on. Models ran on it with gradients off, and now it
+  // is trained with.
+  if (seen.leader == nullptr && !check.fetch.off && looked_at)
     return {.move = Move::kTrainCheck, .next = Question::kOwedStep};
-  // Rule 1: forwards at its end whose module no optimizer trains (a teacher) belong to the step.
+  // Rule 1: forwards at the end of the validation whose module no optimizer trains (a teacher)
+  // belong to the step.
   if (const std::size_t first = seen.leaves.first_foreign(); first < seen.leaves.size())
     return {.move = Move::kLeaveCheck, .next = Question::kOwedStep, .first = first};
   return {.move = Move::kPauseChecks, .next = Question::kOwedStep};
@@ -79,16 +82,16 @@ Verdict in_pass_step(const Evidence& seen, bool room_made) noexcept {
   const PassEvidence& pass = *seen.fetched;
   const Reading& reading = seen.reading;
   if (!room_made) {
-    // A batch of another pass came on top: the next fetch tells whether that was a validation.
+    // Another pass has fetched a batch since: the next fetch tells whether that was a validation.
     if (seen.last != nullptr && seen.last != &pass && !seen.last->trained &&
         !seen.last->evaluates && !seen.proven)
       return {.pend = true};
     // Evaluation mode and gradients off, before anything is done with the batch.
     if (reading.sure && !seen.training && !seen.trains_in_eval && !seen.proven)
-      return {.move = Move::kMakeRoomForCheck, .next = Question::kStepBehindRoom};
+      return {.move = Move::kMakeRoomForCheck, .next = Question::kStepAfterRoom};
   }
   // The batch may have been fetched for nothing.
-  const bool pend = (reading.sure || pass.drained) && !seen.proven;
+  const bool pend = (reading.sure || pass.fetch.drained) && !seen.proven;
   return {.pend = pend, .settle = !pend};
 }
 
@@ -108,14 +111,15 @@ Verdict in_look(const Evidence& seen) noexcept {
     return {.move = sure ? Move::kStayInLook : Move::kStay, .pend = !sure, .watch = seen.gradients};
   }
   // Forwards in the look had gradients, so a backward may still go through them. Until then this
-  // one is in the look, too.
+  // forward is in the look, too.
   if (seen.leaves.has_hinted() && seen.gradients) return {.pend = true, .watch = true};
-  // Rule 1: forwards at its end whose module no optimizer trains (a teacher) belong to the step.
+  // Rule 1: forwards at the end of the look whose module no optimizer trains (a teacher) belong to
+  // the step.
   return {
       .move = Move::kLeaveLook, .next = Question::kOwedStep, .first = seen.leaves.first_foreign()};
 }
 
-// Rule 4: no more is fetched, but batches are left. Is this forward on the next of them?
+// Rule 4: the loader is exhausted, but batches are left. Is this forward on the next of them?
 bool forward_is_on_left(const Evidence& seen) noexcept {
   if (!may_be_on_left(seen)) return false;
   // Otherwise another optimizer may still step.
@@ -123,7 +127,7 @@ bool forward_is_on_left(const Evidence& seen) noexcept {
   return !seen.reading.evaluates || seen.leader->on_last();
 }
 
-// Rule 3: batches come from a loader, and the step on the last one is over, or was none yet.
+// Rule 3: batches come from a loader, and the step on the last one is over or has not begun.
 Verdict with_loader(const Evidence& seen) noexcept {
   const bool gradients = seen.gradients;
   if (!seen.step_open) {
@@ -131,28 +135,28 @@ Verdict with_loader(const Evidence& seen) noexcept {
     const bool loads = only_loads_to_move(seen) && seen.stands_free;
     if (seen.reading.evaluates)
       return {.move = Move::kLookFromLoads, .loads = loads, .pend = gradients, .watch = gradients};
-    // Nothing was fetched for it: it may be a look.
+    // Nothing was fetched for this forward, so it may be a look.
     return {.move = Move::kStepFromLoads, .loads = loads, .pend = true, .settle = true};
   }
   if (!seen.reading.evaluates && !seen.reading.foreign) {
-    // If the leading optimizer steps again, it is on the next of the batches that were left.
-    const bool pend = seen.leader->drained && !seen.cycle.complete();
+    // If the leading optimizer steps again, this forward was on the next of the batches left.
+    const bool pend = seen.leader->fetch.drained && !seen.cycle.complete();
     return {.pend = pend, .settle = !pend};
   }
-  // Gradients off behind the optimizer step are a validation, whatever the model.
+  // Forwards with gradients off after the optimizer step are a validation, whatever the model.
   if (seen.cycle.full() && seen.step_innermost)
     return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
-  // It may be a part of the step, for another optimizer; the next fetch will tell.
+  // This forward may be a part of the step, for another optimizer; the next fetch will tell.
   return {.move = seen.leaves.full() ? Move::kCarveLongCheck : Move::kStay, .pend = true};
 }
 
-// Rules 2 and 5: no loader feeds it, and no step is open.
+// Rules 2 and 5: no loader feeds the loop, and no step is open.
 Verdict without_step(const Evidence& seen) noexcept {
   const bool known = seen.knows_training || seen.owned;
   const bool gradients = seen.gradients;
   if (seen.reading.evaluates) {
     if (has_backward(seen)) return {.pend = true};  // in the middle of an accumulation
-    // A backward would make it training, in whatever mode.
+    // A backward would make this forward training, whatever the mode.
     if (gradients && (!known || seen.inside_scope || has_forward(seen)))
       return {.pend = true, .watch = true};
     if (!known || seen.taken.validation) return {.settle = true};  // rule 8
@@ -163,14 +167,15 @@ Verdict without_step(const Evidence& seen) noexcept {
   }
   if ((seen.counted_open || seen.knows_training) && !seen.inside_scope)
     return {.move = Move::kBeginWithLeaves, .pend = true, .watch = gradients};
-  // If a backward follows, this is the first iteration. So many forwards before one are a rollout.
+  // If a backward follows, this is the first iteration. As many forwards as leaves can be kept,
+  // without a backward, are a rollout.
   const bool rollout = known && seen.leaves.full() && !has_backward(seen) && movable(seen);
   return {.move = rollout ? Move::kLookFromRollout : Move::kStay,
           .pend = true,
           .watch = gradients && !rollout && has_forward(seen)};
 }
 
-// Rule 5: no loader feeds it.
+// Rule 5: no loader feeds the loop.
 Verdict without_loader(const Evidence& seen) noexcept {
   if (seen.taken.step) return {.settle = true};  // rule 8
   if (!seen.step_open) return without_step(seen);
@@ -187,11 +192,11 @@ Verdict without_loader(const Evidence& seen) noexcept {
   Verdict verdict{.pend = true,
                   .watch = gradients && (seen.reading.evaluates || has_forward(seen))};
   if (!seen.leaves.full()) return verdict;
-  // So many leaves cannot belong to the last iteration.
+  // As many leaves as can be kept are too many for the end of the last iteration.
   if (!has_backward(seen)) {
     verdict.move = Move::kCarveLongCheck;
   } else if (movable(seen)) {
-    verdict.move = Move::kBeginBehindLeaves;
+    verdict.move = Move::kBeginAmongLeaves;
     verdict.prove = verdict.settle = true;
   }
   return verdict;
@@ -217,7 +222,7 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
         return {.move = Move::kNextLeft,
                 .next = seen.leader->on_last() ? Question::kWithoutLoader : Question::kWithLoader};
       return seen.leader != nullptr ? with_loader(seen) : without_loader(seen);
-    case Question::kStepBehindRoom:
+    case Question::kStepAfterRoom:
       if (seen.step_open) return in_pass_step(seen, true);
       return {.move = Move::kOpenLook};
     case Question::kWithLoader:

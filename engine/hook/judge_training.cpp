@@ -16,7 +16,7 @@ std::size_t first_trained(const Leaves& leaves, bool bare, bool sure) noexcept {
 
 bool may_be_on_left(const Evidence& seen) noexcept {
   const PassEvidence* pass = seen.leader;
-  return pass != nullptr && pass->drained && seen.done && seen.owed != pass;
+  return pass != nullptr && pass->fetch.drained && seen.done && seen.owed != pass;
 }
 
 bool can_promote(const Evidence& seen) noexcept {
@@ -24,11 +24,12 @@ bool can_promote(const Evidence& seen) noexcept {
   if (!seen.step_open || pass == nullptr || pass->role != PassEvidence::Role::kMember) return false;
   if (pass->trained || pass->evaluates) return false;
   const PassEvidence* outer = seen.outer;
-  // Rule 5: a loop of `next(iter(loader))` has no loader; a pass that goes on is one.
-  if (outer == nullptr) return seen.counted_open && seen.counted_slot + 1 == seen.step_slot;
-  // Rule 4: behind a pass whose last batches are left, it is the next epoch.
-  return (outer->drained || (pass->supersedes && outer->begins_anew(*pass))) && !outer->evaluates &&
-         outer->scope.slot + 1 == seen.step_slot;
+  // Rule 5: a loop of `next(iter(loader))` is a loop without a loader; a pass that goes on is a
+  // loop over one.
+  if (outer == nullptr) return seen.step_in_counted;
+  // Rule 4: after a pass whose last batches are left, this pass is the next epoch.
+  return (outer->fetch.drained || (pass->relation.supersedes && outer->begins_anew(*pass))) &&
+         !outer->evaluates && seen.step_in_outer;
 }
 
 namespace {
@@ -39,19 +40,21 @@ Verdict not_asked() noexcept {
   return {};
 }
 
-// It trains with the batch of the step; autograd is asked where there are several forwards.
+// The backward trains with the batch of the step. Where there are several forwards, autograd tells
+// which of them it goes through.
 Verdict in_step(const Evidence& seen) noexcept {
   if (seen.leaves.watched()) return {.pend = true, .decide = true};
   return {.promote = true, .prove = true, .settle = true};
 }
 
-// A backward that does not go against a validation. `leader`: null where no loader feeds the loop.
+// Where a backward belongs that shows no validation to be training. `leader`: null where no loader
+// feeds the loop.
 Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcept {
   const bool forward = seen.leaves.has(Leaf::Kind::kForward);
   if (seen.step_open && !seen.done) return in_step(seen);
   if (seen.step_open && leader != nullptr) {
-    // Rule 4: it may be on the next of the batches that are left. Otherwise rule 9.
-    const bool pend = leader->drained && (seen.cycle.full() || forward);
+    // Rule 4: the backward may be on the next of the batches that are left. Otherwise rule 9.
+    const bool pend = leader->fetch.drained && (seen.cycle.full() || forward);
     return {.pend = pend, .prove = true, .settle = !pend};
   }
   if (seen.step_open) {
@@ -59,7 +62,7 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
     if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun)) return {.pend = true};
     return {.move = Move::kNextIteration, .prove = true, .settle = true};
   }
-  // In a scope of the program's, the optimizer's step will show where the iteration is.
+  // Inside a scope of the program's, the optimizer's step will show where the iteration belongs.
   if (seen.trains_owned && seen.inside_scope)
     return {.pend = leader == nullptr, .prove = leader != nullptr};
   if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};
@@ -103,7 +106,7 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
       return place_backward(seen, nullptr);
     case Question::kNothing:
     case Question::kOwedStep:
-    case Question::kStepBehindRoom:
+    case Question::kStepAfterRoom:
       break;
   }
   return not_asked();
@@ -112,15 +115,15 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
 Verdict judge_trained_check(const Evidence& seen) noexcept {
   const PassEvidence& check = *seen.check;
   // Rule 2: what was fetched and run with gradients off stays a validation.
-  const std::size_t first = seen.leaves.behind_sure();
-  if (check.off && (first > 0 || (check.sure && seen.leaves.empty())))
+  const std::size_t first = seen.leaves.after_sure();
+  if (check.fetch.off && (first > 0 || (check.batches.sure && seen.leaves.empty())))
     return {.move = Move::kLeaveCheck, .first = first};
   return {.move = Move::kTrainCheck};
 }
 
 namespace {
 
-// Where the leaves can be moved.
+// Can the leaves be moved?
 bool is_free(const Evidence& seen) noexcept { return !seen.leaves.empty() && seen.untouched; }
 
 // Rule 2, where the validation of a pass is open. `first`: the leaf at which training begins.
@@ -128,12 +131,14 @@ Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
   const PassEvidence& check = *seen.check;
   const Leaves& leaves = seen.leaves;
   const std::size_t load = leaves.find(check.load_at);
-  // What came before is certain, unless that was on another loader's batches and this one waited.
-  const bool certain = load == leaves.size() && check.sure && !check.had_member;
+  // Everything before the leaves was a validation for certain, unless it ran on batches of another
+  // loader while the batch of this pass waited.
+  const bool certain = load == leaves.size() && check.batches.sure && !check.relation.had_member;
   const bool on_top = seen.last != &check && seen.last != nullptr &&
                       leaves.find(seen.last->load_at) < leaves.size();
-  // A loop over a loader is more likely than a look that its iterator outlives.
-  const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.off);
+  // Outside an epoch, where the batch was fetched with gradients on, a loop over the loader is more
+  // likely than a look at one batch whose iterator lives on.
+  const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.fetch.off);
   // The backward went through nothing of the validation.
   if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
   if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
@@ -152,7 +157,7 @@ Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   if (passed_over && pass != nullptr && on_top && leaves.find(last->load_at) < first)
     return {.move = Move::kLeaveUsedCheck, .first = first};
   if (passed_over) return {.move = Move::kSplitIteration, .first = first};
-  // The backward went through nothing that was done with that batch.
+  // The backward went through nothing that was done with the batch of the step.
   if (pass != nullptr && leaves.none_used() && leaves.find(pass->load_at) < leaves.size())
     return {.move = Move::kMarkEvaluation};
   return {};
@@ -160,14 +165,14 @@ Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
 
 Verdict judge_used(const Evidence& seen) noexcept {
   const Leaves& leaves = seen.leaves;
-  // On a batch that was fetched with gradients on, a look with gradients off may come first.
+  // If a batch was fetched with gradients on, forwards with gradients off may be the first on it.
   const PassEvidence* fetched = seen.check != nullptr ? seen.check : seen.fetched;
-  std::size_t first = first_trained(leaves, seen.bare, fetched == nullptr || fetched->off);
+  std::size_t first = first_trained(leaves, seen.bare, fetched == nullptr || fetched->fetch.off);
   if (fetched != nullptr && leaves.find(fetched->load_at) < first)
     first = first_trained(leaves, seen.bare);
   if (seen.check != nullptr) return judge_check(seen, first);
   if (seen.look_open) {
-    // If the backward went through the look, in which something else was recorded, the look trains.
+    // If the backward went through forwards of the look, the model in there is the one that trains.
     const bool through = leaves.watched() && !leaves.none_used();
     return {.move = through ? Move::kLeaveUsedLook : Move::kLeaveLook,
             .first = is_free(seen) ? first : leaves.size()};
@@ -188,12 +193,12 @@ namespace {
 
 Verdict place_optimizer(const Evidence& seen, const OptimizerCall& call) noexcept {
   Verdict verdict{.prove = true, .settle = true};
-  // Rule 5: the leading optimizer steps again. A closure runs the model itself: behind a whole
-  // iteration it is another one.
+  // Rule 5: the leading optimizer steps again. A closure runs the model itself: after a complete
+  // iteration it is the next one.
   const bool repeats =
       seen.cycle.repeats(call.optimizer) || (call.closure && seen.cycle.complete());
   if (seen.step_open && seen.done && seen.leader == nullptr && repeats) {
-    verdict.move = seen.leaves.empty() ? Move::kNextIteration : Move::kBeginBehindLeaves;
+    verdict.move = seen.leaves.empty() ? Move::kNextIteration : Move::kBeginAmongLeaves;
   } else if (!seen.step_open && !seen.taken.step) {
     verdict.move = Move::kBeginWithLeaves;
   } else {
@@ -207,7 +212,7 @@ Verdict place_optimizer(const Evidence& seen, const OptimizerCall& call) noexcep
 Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Question from) noexcept {
   switch (from) {
     case Question::kValidation:
-      // Rule 2: what an optimizer steps on is no validation.
+      // Rule 2: what an optimizer steps on is not a validation.
       if (seen.check != nullptr) {
         Verdict verdict = judge_trained_check(seen);
         verdict.next = Question::kOwedStep;
@@ -229,7 +234,7 @@ Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Questio
     case Question::kStep:
       return place_optimizer(seen, call);
     case Question::kNothing:
-    case Question::kStepBehindRoom:
+    case Question::kStepAfterRoom:
     case Question::kWithLoader:
     case Question::kWithoutLoader:
       break;
@@ -239,7 +244,7 @@ Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Questio
 
 namespace {
 
-// Rules 2 and 3: nothing was trained with in the step that is open.
+// Rules 2 and 3: nothing was trained in the step that is open.
 Verdict judge_unproven(const Evidence& seen, const PassEvidence* next) noexcept {
   const Leaves& leaves = seen.leaves;
   const PassEvidence *step = seen.fetched, *last = seen.last;
@@ -251,7 +256,7 @@ Verdict judge_unproven(const Evidence& seen, const PassEvidence* next) noexcept 
                       leaves.find(last->load_at) < leaves.size();
   const bool other = on_top || (next != nullptr && next != step && last != nullptr);
   const PassEvidence& pass = other ? *last : *step;
-  if (pass.failed) return {};
+  if (pass.fetch.failed) return {};
   if (!pass.trained) return {.move = other ? Move::kTurnLastIntoUnused : Move::kTurnIntoUnused};
   return {.move = &pass == step ? Move::kTurnRestIntoLook : Move::kStay};
 }
@@ -266,13 +271,13 @@ Verdict judge_stretch(const Evidence& seen, const PassEvidence* next) noexcept {
     if (leaves.only_evaluation(seen.leader != nullptr)) {
       verdict.move = Move::kCarveCheck;  // rules 2 and 3
     } else if (seen.leader == nullptr && (!seen.cycle.known() || seen.cycle.complete()) &&
-               backward && leaves.behind_stuck() == 0 && seen.none_opened) {
-      verdict.move = Move::kBeginBehindLeaves;  // rule 5
+               backward && leaves.after_stuck() == 0 && seen.none_opened) {
+      verdict.move = Move::kBeginAmongLeaves;  // rule 5
       verdict.prove = true;
     }
   } else if (seen.step_open && !seen.proven && seen.step_innermost) {
     verdict.move = judge_unproven(seen, next).move;
-  } else if (!seen.step_open && backward && leaves.behind_stuck() == 0 &&
+  } else if (!seen.step_open && backward && leaves.after_stuck() == 0 &&
              leaves.parent() == seen.parent && !seen.taken.step) {
     verdict.move = Move::kBeginWithLeaves;  // rule 5: an accumulation without its optimizer step
     verdict.prove = true;

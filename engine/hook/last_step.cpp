@@ -68,7 +68,8 @@ bool LastStep::wants_sample(Place& place) noexcept {
   const std::uint64_t pause = kPart * (first ? any_cost_ns_ : place.cost_ns * places_.size());
   const std::uint64_t passed = base::monotonic_ns() - since;
   if (passed >= pause) return true;
-  // The clock is asked again when as many steps have been taken as since the last at the latest.
+  // The clock is asked again, at the latest, when the number of steps since the last measurement
+  // has doubled.
   const std::uint64_t steps = std::max<std::uint64_t>(1, place.steps - place.sampled);
   const std::uint64_t each = std::max<std::uint64_t>(1, passed / steps);
   place.sample = place.steps + std::clamp<std::uint64_t>((pause - passed) / each, 1, steps);

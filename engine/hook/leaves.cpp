@@ -16,29 +16,29 @@ bool Leaves::only_evaluation(bool foreign) const noexcept {
                      [&](const Leaf& leaf) { return leaf.evaluates || (foreign && leaf.foreign); });
 }
 
-std::size_t Leaves::behind_loads() const noexcept {
-  std::size_t behind = 0;
-  while (behind < size() && (*this)[behind].kind == Leaf::Kind::kLoad) ++behind;
-  return behind;
+std::size_t Leaves::after_loads() const noexcept {
+  std::size_t after = 0;
+  while (after < size() && (*this)[after].kind == Leaf::Kind::kLoad) ++after;
+  return after;
 }
 
-std::size_t Leaves::behind_sure() const noexcept {
-  std::size_t behind = size();
-  while (behind > 0 && !(*this)[behind - 1].sure) --behind;
-  return behind;
+std::size_t Leaves::after_sure() const noexcept {
+  std::size_t after = size();
+  while (after > 0 && !(*this)[after - 1].sure) --after;
+  return after;
 }
 
-bool Leaves::only_sure_behind(std::size_t leaf) const noexcept {
+bool Leaves::only_sure_after(std::size_t leaf) const noexcept {
   for (std::size_t i = leaf + 1; i < size(); ++i) {
     if (!(*this)[i].sure) return false;
   }
   return leaf + 1 < size();
 }
 
-std::size_t Leaves::behind_stuck() const noexcept {
-  std::size_t behind = size();
-  while (behind > 0 && !(*this)[behind - 1].stuck) --behind;
-  return behind;
+std::size_t Leaves::after_stuck() const noexcept {
+  std::size_t after = size();
+  while (after > 0 && !(*this)[after - 1].stuck) --after;
+  return after;
 }
 
 bool Leaves::has_hinted() const noexcept {
@@ -52,7 +52,7 @@ std::size_t Leaves::first_foreign() const noexcept {
 }
 
 std::size_t Leaves::find(std::uint64_t sequence) const noexcept {
-  // It is one of the newest, nearly always.
+  // The leaf is nearly always one of the newest.
   for (std::size_t i = size(); i-- > 0;) {
     if ((*this)[i].sequence == sequence) return i;
   }
@@ -111,7 +111,7 @@ bool Leaves::was_passed_over(std::size_t leaf) const noexcept {
 
 std::size_t Leaves::first_used(bool sure) const noexcept {
   std::size_t first = 0;
-  bool trains = false;  // from there on, as far as can be told
+  bool trains = false;  // from leaf `first` on, as far as can be told
   for (std::size_t i = 0; i < size(); ++i) {
     const Leaf& leaf = (*this)[i];
     if ((leaf.watched && leaf.used) || leaf.kind == Leaf::Kind::kBackward) return first;

@@ -19,21 +19,21 @@ struct Leaf {
   record::Provisional record = {};
   std::uint64_t sequence = 0;
   std::uint64_t start_ns = 0;
-  std::uint32_t start_event = 0;  // on the GPU, 0: none
+  std::uint32_t start_event = 0;  // the GPU's event where the span began; 0: none
   const void* module = nullptr;   // of a forward; only compared
   Kind kind = Kind::kForward;
   bool evaluates = false;  // a forward that looks like a part of an evaluation
-  bool sure = false;       // the same, because gradients were off
+  bool sure = false;       // a forward that certainly is a part of one: gradients were off
   bool foreign = false;    // a forward whose module no optimizer trains
   bool watched = false;    // autograd will say whether a backward goes through it
   bool used = false;       // a backward went through it
-  bool stuck = false;      // something else was recorded behind it: it stays where it is
+  bool stuck = false;      // something else was recorded after it: it stays where it is
 };
 
 class Leaves {
  public:
-  // More are not kept: the oldest stays where it is. (An episode of reinforcement learning may have
-  // hundreds of forwards before its backward.)
+  // No more leaves than this are kept: when there are more, the oldest stays where it is. (An
+  // episode of reinforcement learning may have hundreds of forwards before its backward.)
   static constexpr std::size_t kMost = 512;
 
   bool empty() const noexcept { return size() == 0; }
@@ -42,41 +42,42 @@ class Leaves {
   Leaf& operator[](std::size_t i) noexcept { return leaves_[gone_ + i]; }
   const Leaf& operator[](std::size_t i) const noexcept { return leaves_[gone_ + i]; }
   const Leaf& front() const noexcept { return (*this)[0]; }
-  // What they all lie below, as far as they are told apart; 0: nothing.
+  // Sequence of the scope that the leaves lie below, going by the first of them; 0: there is none.
   std::uint64_t parent() const noexcept { return empty() ? 0 : front().record.parent(); }
   bool has(Leaf::Kind kind) const noexcept { return count(kind) > 0; }
-  // size(): there is none.
+  // Index of the first leaf of this kind; size(): there is none.
   std::size_t first(Leaf::Kind kind) const noexcept;
-  // Only fetches.
+  // Are all leaves fetches?
   bool only_loads() const noexcept { return count(Leaf::Kind::kLoad) == size(); }
-  // Only forwards that look like an evaluation. `foreign`: or whose module no optimizer trains.
+  // Are all leaves forwards that look like an evaluation? `foreign`: forwards whose module no
+  // optimizer trains count as well.
   bool only_evaluation(bool foreign = false) const noexcept;
-  // Behind the fetches at the front.
-  std::size_t behind_loads() const noexcept;
-  // Behind the last forward with gradients off; 0: there is none.
-  std::size_t behind_sure() const noexcept;
-  // Are there only forwards with gradients off behind this one?
-  bool only_sure_behind(std::size_t leaf) const noexcept;
-  // Is one of them a forward that had gradients and looks like an evaluation's?
+  // Index of the first leaf after the fetches at the front.
+  std::size_t after_loads() const noexcept;
+  // Index of the first leaf after the last forward that is sure; 0: no forward is.
+  std::size_t after_sure() const noexcept;
+  // Are there leaves after this one, and are all of them forwards that are sure?
+  bool only_sure_after(std::size_t leaf) const noexcept;
+  // Is one of the leaves a forward that had gradients and looks like a part of an evaluation?
   bool has_hinted() const noexcept;
-  // The first of those at the end that are forwards of what no optimizer trains.
+  // Index of the first of the foreign forwards at the end; size(): there are none.
   std::size_t first_foreign() const noexcept;
 
-  // Of the span with this sequence; size(): it is not there.
+  // Index of the span with this sequence; size(): it is not among the leaves.
   std::size_t find(std::uint64_t sequence) const noexcept;
 
   void add(const Leaf& leaf);
-  // Something else was recorded behind them.
+  // Something else was recorded after the leaves.
   void touch() noexcept {
     if (!empty()) leaves_.back().stuck = true;
   }
-  // The first that nothing else was recorded behind; size(): none.
-  std::size_t behind_stuck() const noexcept;
-  // Keeps those before `from`, and returns the others.
+  // Index of the first leaf after the last stuck one. From there on the leaves can be moved.
+  std::size_t after_stuck() const noexcept;
+  // Keeps the leaves before `from`, and returns the others.
   Leaves split(std::size_t from);
-  // From this one on they belong below `parent`.
+  // The leaves from this one on belong below `parent`.
   void move(std::size_t from, std::uint64_t parent) noexcept;
-  // Their place is certain. `settled` hears of their parents.
+  // The place of the leaves is certain. `settled` is told the parent of each.
   template <typename Settled>
   void settle(Settled settled) noexcept {
     for (std::size_t i = 0; i < size(); ++i) {
@@ -90,15 +91,16 @@ class Leaves {
 
   // A backward went through the span with this sequence.
   void use(std::uint64_t sequence) noexcept;
+  // Is any of the leaves watched?
   bool watched() const noexcept;
-  // Autograd would have said so, and no backward went through any.
+  // Leaves are watched, and no backward went through any of them.
   bool none_used() const noexcept;
-  // Nor has there been one.
+  // The same, and there is no backward among the leaves.
   bool unused() const noexcept { return none_used() && !has(Leaf::Kind::kBackward); }
-  // Where training begins: behind the last forward that no backward went through, but through a
-  // later one of the same module, and behind what looks like evaluation in front. Of the first
-  // forward it is not said whether it was used: it is like the one after it. size(): nothing
-  // trains. `sure`: those with gradients off at the front are an evaluation's.
+  // Index of the first leaf that trains; size(): nothing trains. The leaves in front of it are an
+  // evaluation: forwards that no backward went through although it went through a later forward of
+  // the same module, and, if `sure`, forwards with gradients off at the front. Autograd reports
+  // nothing for the first forward; it is treated like the next one.
   std::size_t first_used(bool sure = true) const noexcept;
 
  private:
@@ -111,7 +113,7 @@ class Leaves {
   Iterator end() const noexcept { return leaves_.end(); }
 
   std::vector<Leaf> leaves_;
-  std::size_t gone_ = 0;                            // so many at the front are settled
+  std::size_t gone_ = 0;                            // how many at the front are settled
   std::array<std::size_t, Leaf::kKinds> counts_{};  // of each kind
 };
 

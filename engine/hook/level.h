@@ -10,7 +10,7 @@ namespace sonde::hook {
 // The innermost open scope of this name (a batch is a step), as its sequence; 0: none is open here.
 std::uint64_t open_level(const record::Lane& stack, std::uint32_t name) noexcept;
 
-// A scope on this stack announces its epochs, its steps and its validations itself.
+// Does a scope on this stack announce its epochs, steps and validations itself?
 bool epochs_announced(const record::Lane& stack) noexcept;
 
 enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
@@ -23,15 +23,15 @@ struct Claims {
   std::int32_t trainers = 0;   // the epochs, and so the steps outside an epoch
 };
 
-// An epoch without a loader: so many steps (rule 5).
+// An epoch without a loader: a fixed number of steps (rule 5).
 struct CountedEpoch {
   bool is_open() const noexcept { return record::is_open(scope); }
 
   record::ScopeHandle scope;
-  std::uint64_t parent = 0;       // the scope that it is in,
-  std::uint64_t full_parent = 0;  // and the last one that a full one was in
-  // A scope of the program's around a single iteration has closed one at this depth: no other is
-  // opened that deep.
+  std::uint64_t parent = 0;       // sequence of the scope that the epoch is in
+  std::uint64_t full_parent = 0;  // sequence of the scope that the last full epoch was in
+  // A scope of the program's around a single iteration has closed a counted epoch at this depth: no
+  // other is opened that deep.
   std::uint32_t short_depth = ~0u;
 };
 
@@ -40,13 +40,13 @@ struct Look {
   bool is_open() const noexcept { return record::is_open(scope); }
 
   record::ScopeHandle scope;
-  std::uint32_t spans = 0;  // so many are certain to be in it
+  std::uint32_t spans = 0;  // how many are certain to be in it
 };
 
 // The epochs that were counted, and whether the one under way is at its end.
 struct Epochs {
   std::int64_t next = 0;     // the number of the next one
-  bool final_batch = false;  // the pass that makes the epoch has fetched its last
+  bool final_batch = false;  // the pass that makes the epoch has fetched its last batch
   bool final_turn = false;   // the program's own loop over batches is in its last turn
 };
 

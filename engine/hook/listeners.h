@@ -16,7 +16,7 @@ struct EndedEpoch {
   const record::Lane& stack;
   std::uint64_t sequence = 0;
   std::int64_t index = 0;  // kNoIndex where there is none
-  const LastStep& steps;   // they are still counted
+  const LastStep& steps;   // the counts of this epoch's steps, not yet reset
 };
 using EpochEnd = void (*)(const EndedEpoch& epoch) noexcept;
 

@@ -21,7 +21,7 @@ struct Here {
 class Moment {
  public:
   Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
-  // Now, where the GPU got nothing to do since this event, which then serves for now as well.
+  // Now. The GPU got nothing to do since this event, so the event serves for now as well.
   explicit Moment(std::uint32_t event) noexcept
       : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
   // The beginning of this span.

@@ -50,12 +50,13 @@ bool next_iteration(Seen& seen, Here here, const Moment& now) {
   return true;
 }
 
-// A scope that the program has opened behind the end of the step is the beginning of the next step,
-// which takes the place of the old one around it.
+// The program has opened a scope inside the step after the step was done. The next step begins with
+// that scope, and takes the place of the old step around it.
 bool replace_step(Seen& seen, Here here) {
   if (!seen.step.ends_below_scope()) return false;
   const Moment start = Moment::at(record::above(seen.step.scope).start_ns());
-  const bool full = seen.is_counted_full() && seen.counted.scope.slot + 1 == seen.step.scope.slot;
+  const bool full =
+      seen.is_counted_full() && record::is_directly_inside(seen.step.scope, seen.counted.scope);
   if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
       seen.leaves.parent() == seen.step.scope.sequence) {
     const Moment end(seen.leaves.front());
@@ -81,7 +82,7 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
   if (!seen.counted.scope) return;
   report_epoch(seen, seen.counted.scope.sequence);
   if (seen.counted.is_open()) {
-    if (seen.step.is_open() && seen.step.scope.slot > seen.counted.scope.slot)
+    if (seen.step.is_open() && record::is_inside(seen.step.scope, seen.counted.scope))
       close_step(seen, thread, now);
     close_span(thread, seen.counted.scope, now);
   }
@@ -110,16 +111,16 @@ void step_with_leaves(Seen& seen, Here here, const Moment& start) {
 void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
   const bool theirs =
       !seen.leaves.empty() && seen.leaves.parent() == record::current_parent(here.stack);
-  Leaves mine = seen.leaves.split(theirs ? seen.leaves.behind_stuck() : seen.leaves.size());
+  Leaves mine = seen.leaves.split(theirs ? seen.leaves.after_stuck() : seen.leaves.size());
   settle(seen);
   const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
   seen.leaves = std::move(mine);
   step_with_leaves(seen, here, start);
 }
 
-// The leading optimizer steps again, so the step before ended where these forwards began; those at
-// the front that no backward used were an evaluation.
-void begin_behind_leaves(Seen& seen, Here here, const Moment& now) {
+// The leading optimizer steps again, so the last step ended where the forwards among the leaves
+// began. Forwards at the front that no backward used were an evaluation.
+void begin_among_leaves(Seen& seen, Here here, const Moment& now) {
   const std::size_t first = first_trained(seen.leaves, seen.learnt.bare);
   const Moment start = first < seen.leaves.size() ? Moment(seen.leaves[first]) : Moment(now);
   if (first > 0) {
@@ -134,7 +135,7 @@ void begin_behind_leaves(Seen& seen, Here here, const Moment& now) {
 }
 
 // The backward did not go through forwards that were taken for a part of the step: they were an
-// evaluation, and the step begins behind them.
+// evaluation, and the step begins after them.
 void split_iteration(Seen& seen, Here here, std::size_t first) {
   const Moment begin(seen.leaves.front()), start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();

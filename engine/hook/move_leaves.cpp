@@ -21,7 +21,7 @@ void settle_leaves(Seen& seen) noexcept {
 
 namespace {
 
-// It is not certain yet where it belongs.
+// The span becomes a leaf: where it belongs is not certain yet.
 SONDE_HOT SONDE_APART void keep_leaf(Seen& seen, Here here, ScopeHandle& scope, Leaf::Kind kind,
                                      const Moment& now) {
   const bool forward = kind == Leaf::Kind::kForward;
@@ -59,7 +59,7 @@ void end_leaf(Seen& seen, Here here, ScopeHandle& scope, Leaf::Kind kind, const 
   close_span(here.thread, scope, now);
 }
 
-// As if it had never been opened. Only for the innermost, and where no span is certain to be in it.
+// Only the innermost scope can be taken back, and only if no span is certain to be in it.
 bool cancel(Seen& seen, ScopeHandle& scope) {
   return !scope || (!seen.parents.has(scope.sequence) && cancel_span(scope));
 }

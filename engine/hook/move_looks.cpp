@@ -1,4 +1,5 @@
-// Validations without a loader: they begin, end, and are found among what was taken for training.
+// Looks, which are validations without a loader: they begin, end, and are found in what was taken
+// for training.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -32,7 +33,7 @@ void close_look(Seen& seen, Here here, const Moment& now) {
   seen.look.scope = {};
 }
 
-// Begins one, with the leaves that are a part of it.
+// Begins a look, with the leaves that are a part of it.
 void begin_look(Seen& seen, Here here, bool with_leaves, const Moment& now) {
   open_look(seen, here, with_leaves ? Moment(seen.leaves.front()) : Moment(now));
   if (with_leaves && seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
@@ -47,13 +48,13 @@ void forget_forward(Seen& seen, const record::ScopeHandle& evaluation, const Mom
   seen.learnt.owner = Owner::kAny;
 }
 
-// What is in there is certain.
+// The leaves are certain to be in the look.
 void settle_in_look(Seen& seen) noexcept {
   seen.look.spans += static_cast<std::uint32_t>(seen.leaves.size());
   settle(seen);
 }
 
-// It is over: what runs from this leaf on is a step's.
+// The look is over: what runs from the leaf `first` on belongs to a step.
 void leave_look(Seen& seen, Here here, const Moment& now, std::size_t first) {
   if (first >= seen.leaves.size()) return close_look(seen, here, now);
   Leaves rest = seen.leaves.split(first);
@@ -68,7 +69,7 @@ void leave_look(Seen& seen, Here here, const Moment& now, std::size_t first) {
   step_with_leaves(seen, here, start);
 }
 
-// Evaluation came behind the end of the step: the step ends where that began.
+// An evaluation followed the end of the step: the step ends where the evaluation began.
 void carve_check(Seen& seen, Here here) {
   if (seen.leaves.empty() || !seen.step.is_open_innermost()) return;
   const Moment start(seen.leaves.front());
@@ -77,9 +78,9 @@ void carve_check(Seen& seen, Here here) {
   if (seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
 }
 
-// Nothing was trained with in the step: it was a look, and so was the epoch that it began.
+// Nothing was trained in the step: it was a look, and so was the epoch that it began.
 void turn_into_look(Seen& seen, Here here, bool fetched) {
-  const std::size_t first = fetched ? seen.leaves.behind_loads() : 0;
+  const std::size_t first = fetched ? seen.leaves.after_loads() : 0;
   if (first == seen.leaves.size()) return;
   const Moment start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();

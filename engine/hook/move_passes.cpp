@@ -24,7 +24,7 @@ using record::ThreadState;
 void own(Seen& seen, Here here, Pass& pass, bool evaluates, const Moment& now) {
   pass.role = Pass::Role::kOwner;
   pass.evaluates = evaluates;
-  pass.first_check = pass.fetches + 1;
+  pass.begun.first_check = pass.fetch.count + 1;
   Opening what{.name = names().validation};
   if (!evaluates)
     what = {.name = names().epoch, .index = seen.epochs.next, .flags = record::kHasIndex};
@@ -37,7 +37,7 @@ void pause_checks(Seen& seen, Here here, const Moment& now) {
   close_look(seen, here, now);
   while (Pass* check = seen.passes.checking()) {
     settle(seen);
-    if (check->drained) {
+    if (check->fetch.drained) {
       finish(seen, here.thread, *check, now);
       continue;
     }
@@ -57,7 +57,7 @@ void forget(Seen& seen, Pass& pass) {
 
 namespace {
 
-// Rule 3: the loop was left right behind a fetch. That has opened a step, which is none.
+// Rule 3: if the loop was left right after a fetch, the step that the fetch opened is taken back.
 void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   const Step& step = seen.step;
   const Leaves& leaves = seen.leaves;
@@ -75,12 +75,11 @@ void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   if (cancel_step(seen)) seen.leaves.move(0, pass.scope.sequence);
 }
 
-// What is open in its scope, and is ours.
+// Ends what we have opened inside the scope of the pass.
 void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment& now) {
   if (!record::is_open(pass.scope)) return;
   const auto inside = [&](const record::ScopeHandle& scope) {
-    return record::is_open(scope) && scope.stack == pass.scope.stack &&
-           scope.slot > pass.scope.slot;
+    return record::is_open(scope) && record::is_inside(scope, pass.scope);
   };
   if (inside(seen.look.scope)) {
     forget_forward(seen, seen.look.scope, now);
@@ -92,7 +91,7 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
 }
 
 void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
-  // A validation of nothing is none: its last sequence was the fetch that gave no batch.
+  // A validation of nothing is taken back: all that was in it is the fetch that gave no batch.
   const bool empty = pass.evaluates && !pass.trained && record::is_open(pass.scope) &&
                      record::is_innermost(pass.scope) &&
                      record::next_sequence(thread) == pass.scope.sequence + 2;
@@ -111,10 +110,10 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
   if (pass.role == Pass::Role::kOwner || seen.step.pass == &pass) settle(seen);
   seen.passes.remember(pass);
   if (Pass* check = seen.passes.checking(); check != nullptr && check != &pass)
-    check->had_member = true;
+    check->relation.had_member = true;
   if (pass.role == Pass::Role::kMember && pass.trained) seen.passes.note_fed(pass);
   if (pass.role != Pass::Role::kOwner || !pass.scope) {
-    // The step that it opened, and nothing was built upon.
+    // The pass opened the step, and nothing is open inside the step.
     if (seen.step.pass == &pass && seen.step.is_open_innermost()) close_step(seen, thread, now);
     return forget(seen, pass);
   }
@@ -126,7 +125,8 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
     case Ending::kEpoch:
       report_epoch(seen, pass.scope.sequence);
       seen.cycle.reset();
-      for (Pass* member : seen.passes.known) member->parted = member->role == Pass::Role::kMember;
+      for (Pass* member : seen.passes.known)
+        member->relation.parted = member->role == Pass::Role::kMember;
       break;
     case Ending::kOther:
       break;
@@ -140,7 +140,7 @@ void drop_closed(Seen& seen, bool by_program) noexcept {
   CountedEpoch& counted = seen.counted;
   if (counted.scope && !counted.is_open()) {
     if (wraps_one_iteration(seen.step.next, counted.parent == counted.full_parent))
-      counted.short_depth = std::min(counted.short_depth, counted.scope.slot);
+      counted.short_depth = std::min(counted.short_depth, record::scopes_around(counted.scope));
     report_epoch(seen, counted.scope.sequence);
     counted.scope = {};
     seen.cycle.reset();
@@ -153,9 +153,9 @@ void drop_closed(Seen& seen, bool by_program) noexcept {
       seen.cycle.reset();
     }
     seen.plain = false;
-    pass->role = Pass::Role::kMember;  // from now on it feeds whatever is there
-    pass->orphan = by_program;
-    if (pass->drained) over.push_back(pass);
+    pass->role = Pass::Role::kMember;  // from now on the pass feeds whatever is open
+    pass->relation.orphan = by_program;
+    if (pass->fetch.drained) over.push_back(pass);
     return true;
   });
   for (Pass* pass : over) forget(seen, *pass);

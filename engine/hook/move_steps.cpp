@@ -43,7 +43,8 @@ void close_step_around(Seen& seen, ThreadState& thread, const Moment& now) {
 // Rule 3.
 void rotate_step(Seen& seen, Here here, const Moment& now) {
   if (seen.step.is_open()) {
-    // Accumulating, or a scope of the program's reaches across: the step goes on.
+    // Gradients are being accumulated, or a scope of the program's inside the step is still open:
+    // the step goes on.
     if (!seen.step.done || !seen.step.is_on(here.stack) || !record::is_innermost(seen.step.scope)) {
       if (!seen.leaves.only_loads()) settle(seen);
       return;

@@ -24,14 +24,14 @@ using record::ThreadState;
 bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   const bool owner = pass.role == Pass::Role::kOwner;
   if (!seen.others.untouched(thread)) return false;
-  if (pass.fresh_step && seen.step.scope && !cancel_step(seen)) return false;
+  if (pass.fetch.opened_step && seen.step.scope && !cancel_step(seen)) return false;
   if (owner && !cancel(seen, pass.scope)) return false;
-  if (owner || pass.fresh_step) seen.leaves.move(0, record::current_parent(*seen.stack));
+  if (owner || pass.fetch.opened_step) seen.leaves.move(0, record::current_parent(*seen.stack));
   forget(seen, pass);
   return true;
 }
 
-// Models ran on the batch, and no backward came: what the fetch opened is no step.
+// Models ran on the batch, and no backward came: what the fetch opened is not a step.
 void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   if (!seen.step.is_open_innermost()) return;
   if (seen.step.pass != &pass) return turn_part_into_validation(seen, here, pass);
@@ -40,7 +40,7 @@ void turn_into_validation(Seen& seen, Here here, Pass& pass) {
     record::relabel_scope(seen.step.scope, names().validation, record::kNoIndex);
     pass.scope = seen.step.scope;
     pass.role = Pass::Role::kOwner;
-    pass.first_check = pass.fetches;
+    pass.begun.first_check = pass.fetch.count;
     seen.passes.owners.push_back(&pass);
     return take_step_back(seen);
   }
@@ -55,7 +55,7 @@ void turn_into_validation(Seen& seen, Here here, Pass& pass) {
   record::relabel_scope(pass.scope, names().validation, record::kNoIndex);
 }
 
-// The batch of this pass was fetched while another one waits to be trained with.
+// The batch of this pass was fetched while another batch waits to be trained with.
 void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
@@ -68,7 +68,7 @@ void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
   }
   own(seen, here, pass, true, start);
   pass.nested = true;
-  pass.first_check = pass.fetches;
+  pass.begun.first_check = pass.fetch.count;
   seen.leaves.move(first, pass.scope.sequence);
 }
 
@@ -77,8 +77,9 @@ void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
 void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !seen.leaves.empty() && seen.others.untouched(here.thread);
   const Moment start = since_fetch ? Moment(seen.leaves.front()) : Moment(now);
-  pass.no_hint = true;
-  seen.learnt.trains_in_eval = seen.learnt.trains_in_eval || (seen.learnt.hinted && !pass.sure);
+  pass.batches.no_hint = true;
+  seen.learnt.trains_in_eval =
+      seen.learnt.trains_in_eval || (seen.learnt.hinted && !pass.batches.sure);
   pass.evaluates = false;
   seen.passes.take_along(pass, true);
   if (!seen.in_epoch(here.stack)) pass.nested = false;
@@ -96,7 +97,7 @@ void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
       !seen.is_inside_scope(record::current_parent(here.stack), taken, here.stack)) {
     open_step(seen, here, -1, start);
     seen.step.pass = &pass;
-    pass.steps = std::max<std::uint64_t>(pass.steps, 1);
+    pass.batches.steps = std::max<std::uint64_t>(pass.batches.steps, 1);
   }
   if (seen.step.is_open()) seen.leaves.move(0, seen.step.scope.sequence);
   promote(seen, here, pass);
@@ -108,7 +109,7 @@ void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first, const Mom
   Leaves rest = seen.leaves.split(first);
   const Moment start = rest.empty() ? Moment(now) : Moment(rest.front());
   settle(seen);
-  if (pass.drained) {
+  if (pass.fetch.drained) {
     finish(seen, here.thread, pass, start);
   } else {
     if (record::is_open(pass.scope)) forget_forward(seen, pass.scope, start);
@@ -122,8 +123,8 @@ void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first, const Mom
   if (!seen.leaves.empty()) step_with_leaves(seen, here, start);
 }
 
-// What is open looked like a validation. Its batch was fetched with gradients on, and before
-// anything is done with it another pass fetches: the batch waits to be trained with.
+// The open pass looked like a validation. Its batch was fetched with gradients on, and before
+// anything is done with that batch another pass fetches: the batch waits to be trained with.
 void keep_what_waits(Seen& seen, Here here, const Pass& next) {
   Pass* waiting = seen.passes.checking();
   if (waiting == nullptr || !waits_for_training(*waiting, next)) return;
@@ -157,12 +158,13 @@ void promote(Seen& seen, Here here, Pass& pass) {
   }
   renew_span(here.thread, pass.scope, seen.epochs.next, start, start);
   pass.role = Pass::Role::kOwner;
-  pass.nested = pass.waits = pass.supersedes = false;
+  pass.nested = pass.relation.waits = pass.relation.supersedes = false;
   seen.passes.owners.push_back(&pass);
   for (Pass* member : seen.passes.known) {
-    if (member->role != Pass::Role::kMember || member->first_at < pass.first_at) continue;
-    member->outer_scope = pass.scope.sequence;
-    member->outer_fetches = pass.fetches;
+    if (member->role != Pass::Role::kMember || member->begun.first_at < pass.begun.first_at)
+      continue;
+    member->relation.outer_scope = pass.scope.sequence;
+    member->relation.outer_fetches = pass.fetch.count;
   }
   record::relabel_scope(seen.step.scope, names().step, 0);
   seen.step.index = 0;

@@ -1,5 +1,5 @@
 // Batches that are fetched but not trained with yet: those that are left when a loader that was
-// fetched ahead has no more, and one that waits while a validation runs.
+// fetched ahead is exhausted, and one that waits while a validation runs.
 #include <utility>
 
 #include "engine/hook/judge.h"
@@ -12,22 +12,22 @@
 
 namespace sonde::hook {
 
-// -- batches that are left of a loader that has no more (rule 4) --
+// -- batches that are left of a loader that is exhausted (rule 4) --
 
-// A step begins. If the loader has no more, the step is on batches that are left.
+// A step begins. If the loader is exhausted, the step is on batches that are left.
 void use_left(Seen& seen) noexcept {
   seen.step.left_of = nullptr;
   Pass* pass = seen.passes.leader();
-  if (pass == nullptr || !pass->drained) return;
+  if (pass == nullptr || !pass->fetch.drained) return;
   if (seen.step.done && seen.step.owed != pass && !pass->on_last()) {
-    pass->left -= pass->per_step;
+    pass->fetch.left -= pass->batches.per_step;
     seen.step.left_of = pass;
   }
   seen.epochs.final_batch = pass->on_last();
 }
 
-// A step on the next of the batches that are left begins, with the leaves. If there was only one,
-// the epoch is over.
+// A step on the next of the batches that are left begins, with the leaves. If the last step was on
+// the last batches, the epoch is over.
 void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
   Leaves mine =
       seen.leaves.split(seen.leaves.empty() ? 0 : first_trained(seen.leaves, seen.learnt.bare));
@@ -54,7 +54,7 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
 // -- a batch that waits for the end of a validation (rule 3) --
 
 // A validation is about to begin: a step that is done ends before it. A step that has only its
-// batch is taken back and begins behind the validation.
+// batch is taken back and begins after the validation.
 void make_room_for_check(Seen& seen, Here here, const Moment& now) {
   if (!seen.step.is_open_innermost()) return;
   if (seen.step.done) return close_step(seen, here.thread, now);
@@ -77,7 +77,7 @@ void open_owed_step(Seen& seen, Here here, const Moment& now) {
   settle(seen);
   open_step(seen, here, -1, now);
   seen.step.pass = pass;
-  if (pass->steps == 0) pass->steps = pass->step_fetch = 1;
+  if (pass->batches.steps == 0) pass->batches.steps = pass->batches.step_fetch = 1;
   seen.step.reopened = true;
   seen.others.touched = false;
 }

@@ -23,16 +23,16 @@ struct Moving {
   Here here;
   const Verdict& verdict;
   const Moment& now;
-  bool made = true;  // false: a step was to begin, but a scope of the program's reaches across
+  bool made = true;  // false: see carry_out
 };
 
-// -- it belongs where it is --
+// -- what runs belongs where it is --
 
 void stay(Moving&) {}
 
 void stay_in_check(Moving& move) {
   Pass& check = *move.seen.passes.checking();
-  check.sure = check.sure || move.seen.running.reading.sure;
+  check.batches.sure = check.batches.sure || move.seen.running.reading.sure;
 }
 
 void stay_in_look(Moving& move) { settle_in_look(move.seen); }
@@ -60,7 +60,7 @@ void pause_all_checks(Moving& move) { pause_checks(move.seen, move.here, move.no
 void turn_into_check(Moving& move) {
   Pass& pass = *move.seen.step.pass;
   turn_into_validation(move.seen, move.here, pass);
-  pass.sure = move.seen.running.reading.sure;
+  pass.batches.sure = move.seen.running.reading.sure;
 }
 
 void turn_into_unused(Moving& move) {
@@ -149,7 +149,7 @@ void begin_iteration(Moving& move) { move.made = next_iteration(move.seen, move.
 
 void begin_step_with_leaves(Moving& move) { begin_with_leaves(move.seen, move.here, move.now); }
 
-void begin_step_behind_leaves(Moving& move) { begin_behind_leaves(move.seen, move.here, move.now); }
+void begin_step_among_leaves(Moving& move) { begin_among_leaves(move.seen, move.here, move.now); }
 
 void split_step(Moving& move) {
   Pass* pass = move.seen.step.pass;
@@ -193,7 +193,7 @@ constexpr std::array<Row, kMoves> kTable = {{
     {Move::kNextLeftWithLeaves, step_on_next_left},
     {Move::kNextIteration, begin_iteration},
     {Move::kBeginWithLeaves, begin_step_with_leaves},
-    {Move::kBeginBehindLeaves, begin_step_behind_leaves},
+    {Move::kBeginAmongLeaves, begin_step_among_leaves},
     {Move::kSplitIteration, split_step},
     {Move::kMarkEvaluation, mark_evaluation},
 }};
@@ -227,8 +227,8 @@ void prove(Seen& seen) noexcept {
   for (Pass* pass : seen.passes.known) {
     // A batch that came in the middle of an iteration without a loader proves nothing.
     const bool stray = seen.counted.is_open() && seen.step.pass != pass;
-    if (pass->unproven && !pass->evaluates && !stray) pass->trained = true;
-    pass->unproven = false;
+    if (pass->batches.unproven && !pass->evaluates && !stray) pass->trained = true;
+    pass->batches.unproven = false;
   }
 }
 

@@ -1,8 +1,8 @@
 // The moves: functions that open, close and relabel scopes, and move leaves between them.
 //
 // A verdict of judge.h names one of them (Move), and the table in moves.cpp says which function
-// makes it. All of them change the Seen of one stack, for the thread that runs that stack. Where an
-// event is told to judge.h and what it is asked is the business of Training.
+// makes it. All of them change the Seen of one stack, for the thread that runs that stack. Training
+// decides when judge.h is asked, and what.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,10 @@ namespace sonde::hook {
 
 // -- verdicts (moves.cpp) --
 
-// False: a step was to begin, but a scope of the program's reaches across.
+// False: a step was to begin, but a scope that the program has opened inside the last step is still
+// open.
 SONDE_APART bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now);
-// Asks until nothing is left to be asked, and carries every verdict out. Returns the last one.
+// Asks until nothing is left to be asked, and carries every verdict out. Returns the last verdict.
 template <typename Judge>
 Verdict place(Seen& seen, Here here, const Moment& now, Judge judge) {
   Verdict verdict{.next = Question::kValidation};
@@ -54,25 +55,26 @@ bool cancel(Seen& seen, record::ScopeHandle& scope);
 
 // -- the scopes of passes (move_passes.cpp) --
 
-// The pass gets a scope, a validation's or an epoch's.
+// The pass gets a scope: a validation or an epoch.
 void own(Seen& seen, Here here, Pass& pass, bool evaluates, const Moment& now);
 // Training goes on while the iterators of validations live: their scopes end.
 void pause_checks(Seen& seen, Here here, const Moment& now);
 // The pass is over, and with it what is open in its scope.
 SONDE_COLD void finish(Seen& seen, record::ThreadState& thread, Pass& pass, const Moment& now);
-// The pass is unknown from now on. It may be freed by this.
+// The pass is unknown from now on. This call may free it.
 void forget(Seen& seen, Pass& pass);
-// What we had opened inside another scope was closed with it. `by_program`: that scope was the
-// program's.
+// Forgets the epochs and validations of ours that were closed together with a scope around them.
+// `by_program`: that scope was the program's.
 SONDE_COLD void drop_closed(Seen& seen, bool by_program = true) noexcept;
 // An epoch of ours ends, and its number is used up.
 void report_epoch(Seen& seen, std::uint64_t sequence) noexcept;
 
 // -- what a pass turns out to be, against what it was taken for (move_turns.cpp) --
 
-// Takes the scopes of a pass back that was only looked into. False: something is in them.
+// The pass was only a peek: takes its scopes back. False: something is in them.
 bool drop_peek(Seen& seen, record::ThreadState& thread, Pass& pass);
-// The validation that is open waits to be trained with while `next` fetches, if judge.h says so.
+// If judge.h says so, the batch of the open validation waits to be trained with while `next`
+// fetches.
 SONDE_COLD void keep_what_waits(Seen& seen, Here here, const Pass& next);
 SONDE_COLD void turn_into_validation(Seen& seen, Here here, Pass& pass);
 SONDE_COLD void turn_part_into_validation(Seen& seen, Here here, Pass& pass);
@@ -85,17 +87,17 @@ SONDE_COLD void promote(Seen& seen, Here here, Pass& pass);
 
 // -- steps (move_steps.cpp) --
 
-// `index` -1: counted.
+// `index` -1: the step gets the next number.
 void open_step(Seen& seen, Here here, std::int64_t index, const Moment& now);
 SONDE_HOT void open_next_step(Seen& seen, Here here, std::int64_t index, const Moment& now);
 SONDE_HOT void close_step(Seen& seen, record::ThreadState& thread, const Moment& now);
 // The same, but what the program has opened inside goes on.
 SONDE_COLD void close_step_around(Seen& seen, record::ThreadState& thread, const Moment& now);
-// A batch was fetched: if the step is done, another one begins.
+// A batch is fetched: if the step is done, the next one begins.
 SONDE_APART void rotate_step(Seen& seen, Here here, const Moment& now);
-// The step was none. False: it cannot be taken back.
+// Takes the step back as if it had never begun. False: its scope cannot be taken back.
 bool cancel_step(Seen& seen);
-// The same where its scope stays, as something else.
+// The same where the scope of the step stays, as something else.
 void take_step_back(Seen& seen) noexcept;
 
 // -- batches that wait for their step (move_waiting.cpp) --
@@ -107,13 +109,13 @@ SONDE_COLD void open_owed_step(Seen& seen, Here here, const Moment& now);
 
 // -- steps and epochs without a loader (move_iterations.cpp) --
 
-// False: a scope of the program's reaches across, and the step that is open goes on.
+// False: a scope that the program has opened inside the step is still open, so the step goes on.
 bool next_iteration(Seen& seen, Here here, const Moment& now);
-// The same where the program has opened a scope behind the end of the step.
+// The same where the program has opened that scope after the step was done.
 SONDE_COLD bool replace_step(Seen& seen, Here here);
 SONDE_COLD void begin_with_leaves(Seen& seen, Here here, const Moment& now);
-SONDE_COLD void begin_behind_leaves(Seen& seen, Here here, const Moment& now);
-// A step begins where the leaves do, and they are all its own.
+SONDE_COLD void begin_among_leaves(Seen& seen, Here here, const Moment& now);
+// A step begins where the leaves begin, and all of them are in it.
 SONDE_COLD void step_with_leaves(Seen& seen, Here here, const Moment& start);
 SONDE_COLD void split_iteration(Seen& seen, Here here, std::size_t first);
 void end_counted(Seen& seen, record::ThreadState& thread, const Moment& now);
@@ -122,10 +124,10 @@ void end_counted(Seen& seen, record::ThreadState& thread, const Moment& now);
 
 SONDE_COLD void open_look(Seen& seen, Here here, const Moment& now);
 void close_look(Seen& seen, Here here, const Moment& now);
-// Opens one, with the leaves if they are a part of it.
+// Opens a look. `with_leaves`: they are a part of it.
 SONDE_COLD void begin_look(Seen& seen, Here here, bool with_leaves, const Moment& now);
 SONDE_COLD void leave_look(Seen& seen, Here here, const Moment& now, std::size_t first);
-// `fetched`: the fetches that the step began with are no part of the look.
+// `fetched`: the fetches that the step began with are not a part of the look.
 SONDE_COLD void turn_into_look(Seen& seen, Here here, bool fetched);
 // The leaves were an evaluation beside the step, which is over.
 SONDE_COLD void write_check(Seen& seen, Here here, const Moment& start, const Moment& end);

@@ -13,7 +13,7 @@ struct Names {
 
 extern Names g_names;
 inline const Names& names() { return g_names; }
-// Before the first use. A second call changes nothing.
+// To be called before names() is used. A second call changes nothing.
 void intern_names() noexcept;
 
 }  // namespace sonde::hook

@@ -1,4 +1,4 @@
-// The optimizer steps under way. One may run inside another.
+// The steps of optimizers that are under way. One may run inside another.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@ class Optimizers {
  public:
   bool any() const noexcept { return current_.serial != 0; }
   bool nest() const noexcept { return !outer_.empty(); }
-  // 0: none is under way.
+  // Number of the innermost step; 0: none is under way.
   std::uint64_t serial() const noexcept { return current_.serial; }
   const void* id() const noexcept { return current_.id; }
-  // Does the innermost stand beside what its closure runs, not around it?
+  // Does the span of the innermost optimizer begin only after its closure?
   bool is_apart() const noexcept { return current_.apart; }
   bool has(std::uint64_t serial) const noexcept;
   bool has_scope(std::uint64_t sequence) const noexcept;
 
-  // `apart`: its span waits for the end of its closure.
+  // `apart`: the span begins only after the closure.
   SONDE_HOT std::uint64_t begin(Here here, const void* id, std::uint32_t attrs, bool apart,
                                 const Moment& now);
-  // The innermost is over.
+  // The innermost step is over.
   SONDE_HOT void end(record::ThreadState& thread, const Moment& now, std::string_view error = {});
-  // The innermost runs its closure: that stands beside its spans, if it is apart.
+  // The closure of the innermost optimizer runs. If the optimizer is apart, its span is closed
+  // until the closure ends (resume).
   void pause(record::ThreadState& thread, const Moment& now) {
     if (current_.apart) close_span(thread, current_.scope, now);
   }

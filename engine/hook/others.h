@@ -11,7 +11,7 @@
 namespace sonde::hook {
 
 struct Others {
-  // An event of the hooks ends: notes how things are.
+  // An event of the hooks ends: notes the present state.
   void note(Here here) noexcept {
     sequence = record::next_sequence(here.thread);
     scopes = record::scopes_opened(here.thread);
@@ -23,12 +23,12 @@ struct Others {
   bool opened(const record::ThreadState& thread) const noexcept {
     return record::scopes_opened(thread) != scopes;
   }
-  // Nothing else was recorded between the leaves or behind them.
+  // Was nothing else recorded between the leaves or after them?
   bool untouched(const record::ThreadState& thread) const noexcept {
     return !touched && !recorded(thread);
   }
 
-  // As they were when the last event of the hooks ended.
+  // The state when the last event of the hooks ended.
   std::uint64_t sequence = 0;  // the next sequence of the thread
   std::uint64_t scopes = 0;    // how many scopes it had opened
   std::uint32_t depth = 0;     // of the stack

@@ -1,4 +1,4 @@
-// The newest scopes that spans of the hooks are certain to be in. Such a scope cannot be taken
+// The newest scopes that certainly have spans of the hooks in them. Such a scope cannot be taken
 // back.
 #pragma once
 

@@ -1,6 +1,7 @@
 // One pass over a loader, and what was seen of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/hook/moment.h"
@@ -9,7 +10,7 @@
 namespace sonde::hook {
 
 enum class Fetched : std::uint8_t { kItem, kEnd, kError };
-// What speaks for a fetch being an evaluation's, before anything is done with its batch.
+// What suggests that a fetch belongs to an evaluation, before anything is done with its batch.
 enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
 
 class Training;
@@ -17,71 +18,89 @@ class Training;
 // What was seen of a pass: plain values, which judge.h reads and Training writes.
 struct PassEvidence {
   enum class Role : std::uint8_t {
-    kNone,    // nothing fetched yet
+    kNone,    // has fetched nothing yet
     kOwner,   // has a scope: epoch or validation
     kMember,  // feeds the epoch of another pass, of a trainer or of the program
   };
   // A program that fetches further ahead than this does something else.
   static constexpr std::uint32_t kFurthestAhead = 16;
 
-  // No more is fetched, and what is left makes one step.
-  bool on_last() const noexcept { return left <= per_step; }
-  // The fetch that is counted now is the loader's last, by the length that it says it has.
-  bool fetched_all() const noexcept { return fetches == length + ahead; }
+  // How it fetches.
+  struct Fetch {
+    std::uint64_t count = 0;   // how often it has fetched
+    std::uint64_t length = 0;  // how many batches the loader says it has; 0: it does not say
+    record::ScopeHandle load;  // the fetch under way
+    bool opened_step = false;  // its last fetch opened the step
+    bool off = false;          // its last fetch was made with gradients off
+    bool failed = false;       // an exception passed through: it is over unless it fetches again
+    bool drained = false;      // the loader is exhausted, but batches are left to train with
+    std::uint32_t left = 0;    // how many batches are left of a drained pass
+  };
+  // What was done with its batches.
+  struct Batches {
+    bool used = false;             // a model has run since its last fetch
+    bool ever_used = false;        // a model has run since its first fetch
+    bool unproven = false;         // nothing was trained since its last fetch
+    bool sure = false;             // a model that may be trained ran on them with gradients off
+    bool no_hint = false;          // they looked like evaluation and train: hints no longer count
+    std::uint32_t idle = 0;        // fetches since anything was done with a batch
+    std::uint32_t ahead = 0;       // how many batches fetching is ahead of training
+    std::uint32_t group = 0;       // how many were fetched before anything was done with the first
+    std::uint32_t per_step = 1;    // how many make a step
+    std::uint64_t steps = 0;       // how many steps its fetches have opened
+    std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of these steps
+  };
+  // How it relates to other passes, and to scopes of the program's.
+  struct Relation {
+    bool waits = false;               // the pass before it, over the same loader, has batches left
+    bool supersedes = false;          // an older pass over its loader is open and may be over
+    bool again = false;               // it was ended too early: another pass seemed to follow it
+    bool parted = false;              // the epoch it fed is over, and it has not fetched since
+    bool orphan = false;              // its scope was closed together with one of the program's
+    bool had_member = false;          // another pass ended in its validation since its last fetch
+    std::uint64_t outer_scope = 0;    // sequence of the scope of the pass that it feeds
+    std::uint64_t outer_fetches = 0;  // how often that pass had fetched when this one began
+  };
+  // How it began.
+  struct Beginning {
+    std::uint64_t made_ns = 0;      // when its iterator was made
+    std::uint64_t made_at = 0;      // the next sequence of its thread at that time
+    std::uint32_t made_depth = 0;   // the depth of the stack at that time
+    std::uint64_t first_at = 0;     // the next sequence when its first fetch began
+    std::uint64_t first_check = 0;  // the number of the fetch with which its scope begins
+  };
+
+  // For a pass whose loader is exhausted: do the batches that are left make one step, or none?
+  bool on_last() const noexcept { return fetch.left <= batches.per_step; }
+  // Going by the length that the loader reports: is the step of this fetch on its last batch?
+  bool fetched_all() const noexcept { return fetch.count == fetch.length + batches.ahead; }
   // Was one batch fetched, and nothing done with it (rule 6)?
-  bool is_look() const noexcept { return fetches <= 1 && !trained && !ever_used; }
-  // Is its scope an epoch?
-  bool is_epoch() const noexcept { return !is_look() && !nested && (trained || !evaluates); }
-  // Is `next` a pass over the same loader, once more? Iterators that were made before the first
-  // fetch are companions, as in zip.
+  bool is_peek() const noexcept { return fetch.count <= 1 && !trained && !batches.ever_used; }
+  // Is the scope of the pass an epoch?
+  bool is_epoch() const noexcept { return !is_peek() && !nested && (trained || !evaluates); }
+  // Is `next` another pass over the same loader, after this one? Iterators that were made before
+  // the first fetch run side by side, as in zip.
   bool begins_anew(const PassEvidence& next) const noexcept {
-    return source == next.source && next.made_at > first_at && !next.again;
+    return source == next.source && next.begun.made_at > begun.first_at && !next.relation.again;
   }
 
-  // What every fetch looks at comes first, in as few lines of the cache as it can.
+  // What every fetch looks at comes first, in two lines of the cache and a part of the third.
   Training* training = nullptr;
-  std::uint64_t fetches = 0, length = 0;
-  record::ScopeHandle load;  // the fetch under way
+  Fetch fetch;
   Role role = Role::kNone;
-  bool nested = false;      // inside an epoch
-  bool trained = false;     // certain: a backward or an optimizer step used a batch of it
-  bool evaluates = false;   // as far as is known: no steps are wanted
-  bool sure = false;        // a model of the program's ran on it with gradients off
-  bool unproven = false;    // nothing was trained since its last fetch
-  bool used = false;        // a model has run since its last fetch
-  bool ever_used = false;   // a model has run since its first fetch
-  bool no_hint = false;     // it fetches with gradients off, but trains
-  bool failed = false;      // an exception passed through; if nothing is fetched again, it is over
-  bool fresh_step = false;  // the fetch under way opened the step
-  bool off = false;         // its last fetch was made with gradients off
-  bool waits = false;       // a pass over the same loader has batches left to train with
-  bool supersedes = false;  // a pass over the same loader is under way, which may be over
-  bool again = false;       // it had ended once: another pass was taken for its successor
-  bool orphan = false;      // a scope of the program's has closed its own
-  bool drained = false;     // there is no more to fetch, but batches are left to train with: left
-  bool parted = false;      // what it fed is over, and it has not fetched since
-  bool had_member = false;  // a validation of another loader has ended in its own
-  std::uint32_t idle = 0;   // fetches since anything was done with a batch
-  std::uint32_t ahead = 0;  // how far fetching is ahead of training
-  std::uint32_t group = 0;  // fetched before anything was done with the first
+  bool nested = false;     // it is inside an epoch
+  bool trained = false;    // certain: a backward or an optimizer step has used one of its batches
+  bool evaluates = false;  // as far as is known, it is an evaluation: its fetches open no steps
   record::ScopeHandle scope;
-  std::uint64_t load_at = 0;     // sequence of the last fetch
-  std::uint64_t steps = 0;       // that its fetches have opened
-  std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of them
-
-  std::uint32_t left = 0;      // batches of a drained pass that are still to be trained with
-  std::uint32_t per_step = 1;  // how many batches make a step
-  const void* source = nullptr;
-  std::uint64_t made_ns = 0;
-  std::uint64_t made_at = 0;        // the next sequence of its thread when it was made
-  std::uint32_t made_depth = 0;     // the depth of the stack when it was made
-  std::uint64_t first_at = 0;       // the next sequence when its first fetch began
-  std::uint64_t outer_fetches = 0;  // of the pass that it feeds, when it began
-  std::uint64_t outer_scope = 0;    // sequence of the scope of the pass that it feeds
-  std::uint64_t first_check = 0;    // the fetch with which its scope begins
+  Batches batches;
+  std::uint64_t load_at = 0;  // sequence of the last fetch
+  Relation relation;
+  Beginning begun;
+  const void* source = nullptr;  // stands for the loader, only compared
 };
+static_assert(offsetof(PassEvidence, load_at) == 128);
 
-// What stands behind one iterator. Ends with it.
+// The pass of one iterator. It ends with the iterator.
 class alignas(64) Pass : public PassEvidence {
  public:
   // `source`: stands for the loader, only compared. `now`: when its iterator was asked for.
@@ -89,33 +108,35 @@ class alignas(64) Pass : public PassEvidence {
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
-  // True while nothing is known of it: the next fetch wants to hear whether it looks like
+  // Is nothing known of the pass yet? Then the next fetch needs to be told whether it looks like
   // validation.
   bool fresh() const noexcept { return role == Role::kNone; }
-  // It makes an epoch that is trained in: whatever a fetch looks like.
+  // Does the pass make an epoch that is trained in? Then a fetch trains, whatever it looks like.
   bool trains() const noexcept { return trained && role == Role::kOwner; }
-  // Its last fetch was made with gradients off.
-  bool fetched_off() const noexcept { return off; }
-  // Several batches of it were fetched, and none was used.
-  bool has_unused() const noexcept { return fetches > 1 && !ever_used; }
+  // Was the last fetch made with gradients off?
+  bool fetched_off() const noexcept { return fetch.off; }
+  // Were several batches fetched, and none used?
+  bool has_unused() const noexcept { return fetch.count > 1 && !batches.ever_used; }
   // How many batches the loader says it has; 0: it does not say.
-  void set_length(std::uint64_t batches) noexcept { length = batches; }
+  void set_length(std::uint64_t number) noexcept { fetch.length = number; }
 
-  // Its first fetch begins, on this Training: what was known of it from before is worth nothing.
+  // The first fetch begins, on this Training. What was known of the pass from before is worth
+  // nothing.
   void begin(Training& on, Hint hint, std::uint64_t sequence) noexcept;
   void note_fetch() noexcept {
-    ++fetches;
-    idle = used ? 1 : idle + 1;
-    // Several at a time, again and again: they are for one step, not fetched ahead.
-    if (ever_used && idle > 1) ahead = 0;
-    used = failed = parted = false;
-    unproven = true;
+    ++fetch.count;
+    batches.idle = batches.used ? 1 : batches.idle + 1;
+    // Several batches are fetched at a time, again and again: they are for one step, and not
+    // fetched ahead.
+    if (batches.ever_used && batches.idle > 1) batches.ahead = 0;
+    batches.used = fetch.failed = relation.parted = false;
+    batches.unproven = true;
   }
-  // Its last fetch has opened a step.
+  // The last fetch has opened a step.
   void note_step() noexcept;
-  // Something was done with its batches.
+  // Something was done with the batches.
   void note_use() noexcept;
-  // Batches that no finished step was on, now that there are no more.
+  // The loader is exhausted: how many batches had no finished step.
   std::uint32_t count_unfinished() noexcept;
 };
 

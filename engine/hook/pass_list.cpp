@@ -16,12 +16,12 @@ Pass* Passes::checking() const noexcept {
 }
 
 Pass* Passes::leader() const noexcept {
-  // So many iterations on one batch: it is no longer the loader that feeds them.
+  // After more iterations than this on one batch, the loader no longer feeds them.
   constexpr std::uint32_t kMostPerBatch = 16;
   if (since_fetch > kMostPerBatch) return nullptr;
   for (std::size_t i = known.size(); i-- > 0;) {
     Pass* pass = known[i];
-    if (pass->parted) continue;
+    if (pass->relation.parted) continue;
     if (pass->trained || (!pass->evaluates && pass->role == Pass::Role::kOwner)) return pass;
   }
   return nullptr;
@@ -33,8 +33,8 @@ bool Passes::owns(std::uint64_t sequence) const noexcept {
 }
 
 bool Passes::is_fetching(std::uint64_t sequence) const noexcept {
-  return std::ranges::any_of(known,
-                             [&](const Pass* pass) { return pass->load.sequence == sequence; });
+  return std::ranges::any_of(
+      known, [&](const Pass* pass) { return pass->fetch.load.sequence == sequence; });
 }
 
 void Passes::use_fetched() noexcept {
@@ -43,32 +43,34 @@ void Passes::use_fetched() noexcept {
 }
 
 void Passes::note_failure() noexcept {
-  if (last != nullptr) last->failed = true;
-  if (Pass* pass = innermost()) pass->failed = true;
+  if (last != nullptr) last->fetch.failed = true;
+  if (Pass* pass = innermost()) pass->fetch.failed = true;
 }
 
 void Passes::take_along(const Pass& pass, bool trained) noexcept {
   for (Pass* companion : known) {
     if (companion->role != Pass::Role::kMember || !companion->evaluates ||
-        companion->first_at < pass.first_at)
+        companion->begun.first_at < pass.begun.first_at)
       continue;
     companion->evaluates = false;
-    companion->trained = companion->no_hint = trained;
+    companion->trained = companion->batches.no_hint = trained;
   }
 }
 
 void Passes::note_fed(const Pass& pass) noexcept {
   for (const Pass* outer : owners) {
-    if (outer->scope.sequence != pass.outer_scope || outer->fetches != pass.outer_fetches) continue;
+    if (outer->scope.sequence != pass.relation.outer_scope ||
+        outer->fetch.count != pass.relation.outer_fetches)
+      continue;
     fed_by = pass.source;
-    fed_scope = pass.outer_scope;
-    fed_fetches = pass.outer_fetches;
+    fed_scope = pass.relation.outer_scope;
+    fed_fetches = pass.relation.outer_fetches;
   }
 }
 
 bool Passes::has_fed(const PassEvidence& outer, const PassEvidence& next) const noexcept {
-  return fed_scope == outer.scope.sequence && fed_fetches == outer.fetches &&
-         (fed_by == next.source || outer.fetches == 1);
+  return fed_scope == outer.scope.sequence && fed_fetches == outer.fetch.count &&
+         (fed_by == next.source || outer.fetch.count == 1);
 }
 
 bool Passes::trained_before(const void* source) const noexcept {
@@ -94,7 +96,7 @@ void Passes::remove(Pass& pass) {
   std::erase(owners, &pass);
   if (last == &pass) last = nullptr;
   if (peeked == &pass) peeked = nullptr;
-  pass.again = pass.role != Pass::Role::kNone;
+  pass.relation.again = pass.role != Pass::Role::kNone;
   pass.role = Pass::Role::kNone;
   pass.training = nullptr;
   pass.scope = {};

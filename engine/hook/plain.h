@@ -13,14 +13,14 @@
 
 namespace sonde::hook {
 
-// Nothing else has been recorded, opened or closed since the last event of a plain step, and none
-// of those is under way.
+// Does a plain step go on? Nothing else has been recorded, opened or closed since its last event,
+// and no event is under way.
 inline bool Training::goes_on(Here here) const noexcept {
   const std::uint32_t depth = record::depth_of(here.stack);
   if (!seen_.plain || depth != seen_.others.depth) return false;
   const std::uint64_t other = (record::next_sequence(here.thread) ^ seen_.others.sequence) |
                               seen_.optimizers.serial() |
-                              std::uint64_t{record::scope_at(here.stack, depth - 1).is_closed()};
+                              std::uint64_t{record::top_of(here.stack, depth).is_closed()};
   return other == 0 && !seen_.running.scope;
 }
 
@@ -28,16 +28,16 @@ inline bool Training::goes_on(Here here) const noexcept {
 inline void Training::place_plainly() noexcept {
   seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
   seen_.passes.fetched = false;
-  seen_.step.pass->used = true;
+  seen_.step.pass->batches.used = true;
   if (!seen_.leaves.empty()) settle(seen_);
 }
 
-// It is trained with.
+// The batch of this step is trained with.
 inline void Training::prove_plainly() noexcept {
   seen_.step.proven = true;
   seen_.learnt.trains_in_eval =
       seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
-  seen_.step.pass->unproven = false;
+  seen_.step.pass->batches.unproven = false;
 }
 
 }  // namespace sonde::hook

@@ -26,7 +26,11 @@ Evidence Seen::evidence(Here here) const noexcept {
   const std::uint64_t parent = record::current_parent(here.stack);
   const std::size_t owners = passes.owners.size();
   const Pass* fetched = step.pass;
+  const Pass* outer = passes.innermost();
   const bool open = step.is_open();
+  const auto lies_in = [&](const ScopeHandle& scope) {
+    return open && record::is_directly_inside(step.scope, scope);
+  };
   return {.leaves = leaves,
           .cycle = cycle,
           .check = passes.checking(),
@@ -34,7 +38,7 @@ Evidence Seen::evidence(Here here) const noexcept {
           .last = passes.last,
           .fetched = fetched,
           .owed = step.owed,
-          .outer = passes.innermost(),
+          .outer = outer,
           .outer_trains = owners > 1 && passes.owners[owners - 2]->trained,
           .loader_trained =
               fetched != nullptr && !fetched->trained && passes.trained_before(fetched->source),
@@ -43,10 +47,10 @@ Evidence Seen::evidence(Here here) const noexcept {
           .done = step.done,
           .proven = step.proven,
           .scope_begun = step.ends_below_scope(),
-          .step_slot = step.scope.slot,
+          .step_in_outer = outer != nullptr && lies_in(outer->scope),
+          .step_in_counted = counted.is_open() && lies_in(counted.scope),
           .look_open = look.is_open(),
           .counted_open = counted.is_open(),
-          .counted_slot = counted.scope.slot,
           .taken = taken,
           .inside_scope = is_inside_scope(parent, taken, here.stack),
           .stands_free = stands_free(parent),
@@ -72,9 +76,7 @@ Evidence Seen::evidence(Here here, const Forward& forward) const noexcept {
 Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
   const Names& name = names();
   Levels found;
-  for (std::uint32_t slot = record::depth_of(stack); slot-- > 0;) {
-    const ScopeView scope = record::scope_at(stack, slot);
-    if (scope.is_closed()) continue;
+  record::see_scopes(stack, [&](ScopeView scope) {
     const std::uint8_t flags = scope.flags();
     found.epoch = found.epoch || (flags & record::kOwnsEpochs) != 0;
     found.step = found.step || (flags & record::kOwnsSteps) != 0;
@@ -88,7 +90,7 @@ Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
     } else if (called == name.validation) {
       found.validation = found.validation || scope.sequence() != look.scope.sequence;
     }
-  }
+  });
   if (!claimed) return found;
   const bool announced = claims.announced > 0, trainer = claims.trainers > 0;
   found.epoch = found.epoch || announced || trainer;
@@ -116,7 +118,7 @@ bool Seen::opened(std::uint64_t sequence) const noexcept {
          passes.owns(sequence);
 }
 
-// Is the innermost scope one of the program's that is no epoch?
+// Is the innermost scope one of the program's that is not an epoch?
 bool Seen::is_inside_scope(std::uint64_t parent, const Levels& levels,
                            const Lane& stack) const noexcept {
   return record::depth_of(stack) > 0 && parent != levels.innermost_epoch && !passes.owns(parent);
@@ -151,7 +153,7 @@ bool Seen::is_counted_full() const noexcept {
          step.next >= g_steps_per_epoch;
 }
 
-// The step is the first of an epoch without a loader.
+// Is the step the first of an epoch without a loader?
 bool Seen::began_epoch() const noexcept {
   return step.next == 1 && counted.is_open() && step.epoch == counted.scope.sequence;
 }

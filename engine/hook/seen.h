@@ -27,11 +27,11 @@ struct Seen {
   // Has a trainer, or the program, a scope of that level open, or claimed it?
   bool owned(const record::Lane& stack, Level level) const noexcept;
 
-  // Gathers all of it for judge.h, as of now.
+  // Gathers everything for judge.h, as of now.
   SONDE_APART Evidence evidence(Here here) const noexcept;
   Evidence evidence(Here here, const Forward& forward) const noexcept;
-  // Rule 8. `claimed`: also the levels that trainers, and the program's own loops, have said they
-  // open.
+  // Which levels are not ours to open (rule 8). `claimed`: also those that trainers, and the
+  // program's own loops, have said they open.
   SONDE_APART Levels levels(const record::Lane& stack, bool claimed = true) const noexcept;
   bool is_inside_scope(std::uint64_t parent, const Levels& levels,
                        const record::Lane& stack) const noexcept;
@@ -47,7 +47,7 @@ struct Seen {
     return epochs.final_batch || epochs.final_turn ||
            (counted.scope && step.next >= g_steps_per_epoch);
   }
-  // Is something of the hooks under way that the next one would be a part of?
+  // Is a span of the hooks under way that the next span would be a part of?
   bool nested() const noexcept { return optimizers.any() || record::is_open(running.scope); }
 
   // The epoch under way is over: the steps of the next one count from zero.
@@ -71,7 +71,7 @@ struct Seen {
   Step step;
   Epochs epochs;
   CountedEpoch counted;
-  Leaves leaves;  // spans that are not certain of their place
+  Leaves leaves;  // spans whose place is not certain yet
   Parents parents;
   Optimizers optimizers;
   Cycle cycle;

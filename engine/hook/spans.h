@@ -20,14 +20,14 @@ struct Opening {
 };
 
 SONDE_HOT record::ScopeHandle open_span(Here here, const Opening& what, const Moment& now);
-// The handle is empty afterwards. Scopes inside it are closed with it. `error`: JSON members that
-// say which exception ended it.
+// Closes the scope, with the scopes inside it; the handle is empty afterwards. `error`: JSON
+// members that say which exception ended the scope.
 SONDE_HOT void close_span(record::ThreadState& thread, record::ScopeHandle& scope,
                           const Moment& now, std::string_view error = {});
-// The same, but what the program has opened inside goes on. That lies beside the scope from now on,
-// so the scope ends where it began.
+// The same, but scopes that the program has opened inside go on. They lie beside the scope from now
+// on, so the scope ends where the first of them began.
 void close_around(record::ThreadState& thread, record::ScopeHandle& scope, const Moment& now);
-// Ends the scope and begins another one in its place, below what the program has opened inside.
+// Ends the scope and begins another one in its place, around what the program has opened inside.
 void renew_span(record::ThreadState& thread, record::ScopeHandle& scope, std::int64_t index,
                 const Moment& end, const Moment& start);
 // Takes the innermost scope back as if it had never been opened. False: it is not the innermost.

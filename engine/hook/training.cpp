@@ -22,7 +22,7 @@ using record::ThreadState;
 
 namespace {
 
-// By number of lane. Made at the first event on a stack, and never freed.
+// One Training per stack, by the number of its lane: made at the first event there, never freed.
 std::vector<std::unique_ptr<Training>> g_trainings;
 
 }  // namespace

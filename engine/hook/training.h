@@ -11,9 +11,9 @@
 // newest spans can be moved until it is certain where they belong (leaves.h). docs/hooks.md has the
 // rules.
 //
-// Training hears of events. What it has seen is in Seen; what follows from that is asked of the
-// pure functions in judge.h and carried out by the moves (moves.h). A step like the one before it
-// asks nothing (plain.h).
+// Training is told of events. What it has seen is in Seen. The pure functions in judge.h say what
+// follows from that, and the moves (moves.h) carry it out. For a step like the one before it,
+// nothing is asked (plain.h).
 //
 // One Training belongs to one stack (of a thread or a task). The thread that runs the stack makes
 // all calls, one at a time (the host holds the GIL). Nothing here throws.
@@ -50,7 +50,7 @@ class alignas(64) Training {
       return *training;
     return find(here);
   }
-  // Of any stack, also one that another thread runs; nullptr: nothing was trained on it.
+  // The state of any stack, also one that another thread runs; nullptr: nothing was trained on it.
   static const Training* on(const record::Lane& stack) noexcept;
   const record::Lane* stack() const noexcept { return seen_.stack; }
   // What is called where a step or an epoch of ours ends; nullptr: nothing is.
@@ -60,12 +60,14 @@ class alignas(64) Training {
   static constexpr std::uint32_t kStepsPerEpoch = 1000;  // without a loader
   static void begin_session(std::uint32_t steps_per_epoch = kStepsPerEpoch) noexcept;
   static void set_steps_per_epoch(std::uint32_t steps) noexcept;
-  // Writes what waits to be understood, on every stack: the session is read or ends.
+  // The session is read or ends: on every stack, spans whose place is not certain yet stay where
+  // they are.
   static void settle_all(record::ThreadState& thread) noexcept;
 
-  // Tells the ends of epochs that scopes of the program's have closed.
+  // Reports the ends of epochs that were closed together with scopes of the program's.
   static void report_closed() noexcept;
-  // Before the session ends: what was not certain is as certain as it gets.
+  // The session is about to end: no event will tell more about what is not certain, so that is
+  // decided now.
   static void conclude_all(record::ThreadState& thread) noexcept;
   // The hooks are taken away: what they have opened ends here, on every stack.
   static void finish_all(record::ThreadState& thread) noexcept;
@@ -75,12 +77,12 @@ class alignas(64) Training {
   // `gpu_work`: the fetch may have given the GPU something to do.
   SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false,
                            std::string_view error = {}) noexcept;
-  // What runs next has the batch that this pass has fetched last: those that it fetched before, and
-  // nothing was done with, were skipped.
+  // What runs next is given the batch that this pass has fetched last. Earlier batches of it that
+  // nothing was done with were skipped.
   void use_newest(Pass& pass) noexcept;
   // Something that has no span has used the batches that were fetched.
   void use_unseen() noexcept { seen_.passes.use_batches(); }
-  // The iterator is exhausted or dropped. Also from another thread.
+  // The iterator is exhausted or dropped. May be called from another thread.
   static void end_pass(record::ThreadState* thread, std::unique_ptr<Pass> pass) noexcept;
   // While the program's own loop over batches fetches for its step, no step is opened here.
   void claim_steps(bool claim) noexcept {
@@ -90,33 +92,33 @@ class alignas(64) Training {
 
   // -- a model --
   SONDE_HOT record::ScopeHandle begin_forward(Here here, const Forward& forward) noexcept;
-  // True: to be told by use_graph whether a backward goes through what this forward has returned.
+  // True: use_graph is to be called when a backward goes through what this forward has returned.
   // `error`: JSON members that say which exception ended it.
   SONDE_HOT bool end_forward(Here here, const record::ScopeHandle& scope, bool failed,
                              std::string_view error = {}) noexcept;
+  // A backward goes through what the forward with this sequence has returned. Also to be called
+  // where autograd cannot be asked: the forward then counts as used.
   void use_graph(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
-  // No such call will come.
-  void cannot_watch(std::uint64_t sequence) noexcept { seen_.leaves.use(sequence); }
   SONDE_HOT record::ScopeHandle begin_backward(Here here) noexcept;
   SONDE_HOT void end_backward(Here here, const record::ScopeHandle& scope, bool failed,
                               std::string_view error = {}) noexcept;
   // The step of an optimizer is about to begin: the epoch that it is in is open from now on.
   void expect_optimizer(Here here, const void* optimizer) noexcept;
-  // Optimizers (only compared) may run inside each other. The number is for end_optimizer, which
-  // also hears of one that raised.
+  // Optimizers (only compared) may run inside each other. The number is for end_optimizer, which is
+  // also called when the step raises.
   SONDE_HOT std::uint64_t begin_optimizer(Here here, const void* optimizer, bool has_closure,
                                           std::uint32_t attrs = 0) noexcept;
   SONDE_HOT void end_optimizer(Here here, std::uint64_t serial, bool completed,
                                std::string_view error = {}) noexcept;
-  // A step that was meant to be taken and was not (mixed precision skips some) is over all the
-  // same.
+  // An optimizer was meant to step and did not (mixed precision skips some steps). The step of the
+  // loop is over all the same.
   void skip_step(Here here, const void* optimizer) noexcept;
-  // In this session, on all stacks: steps that optimizers have taken, and that were skipped.
+  // How many steps optimizers have taken or skipped, in this session and on all stacks.
   static std::uint64_t steps_taken() noexcept { return g_taken; }
   static std::uint64_t steps_skipped() noexcept { return g_skipped; }
   // This optimizer was freed: what comes at the same address is another one.
   static void forget_optimizer(const void* optimizer) noexcept;
-  // Is there any optimizer?
+  // Is any optimizer known?
   static void set_optimizers_known(bool known) noexcept { Seen::g_optimizers_known = known; }
   // A trainer says that its step is over.
   void step_over() noexcept { seen_.step.done = true; }
@@ -125,15 +127,15 @@ class alignas(64) Training {
   // Are the gradients of the step that this optimizer (only compared) is about to take to be
   // measured? It may be the epoch's last. To be asked once, before begin_optimizer.
   SONDE_HOT bool measures_step(const void* optimizer) noexcept {
-    if (seen_.optimizers.any()) return false;  // a part of another one's
+    if (seen_.optimizers.any()) return false;  // the step is a part of another optimizer's
     return seen_.last_step.is_due(optimizer, seen_.in_final());
   }
-  // The same for a step with a closure, asked right behind begin_optimizer: that may have ended an
-  // epoch, to which the step does not belong.
+  // The same for a step with a closure, to be asked right after begin_optimizer, which may have
+  // ended an epoch that the step does not belong to.
   bool measures_begun(const void* optimizer) noexcept {
     return !seen_.optimizers.nest() && seen_.last_step.is_due(optimizer, seen_.in_final());
   }
-  // How many each optimizer has taken in this epoch.
+  // How many steps each optimizer has taken in this epoch.
   const LastStep& steps() const noexcept { return seen_.last_step; }
   LastStep& steps() noexcept { return seen_.last_step; }
   // A turn of the program's own loop over batches begins. `last`: there is none after it.
@@ -143,33 +145,34 @@ class alignas(64) Training {
   }
   // An epoch that was not opened here is over.
   void end_epoch() noexcept;
-  // Is this open scope a pass that is no epoch, as far as is known? On any stack.
+  // Is this open scope, on any stack, that of a pass which is not an epoch, as far as is known?
   static bool is_doubtful(std::uint64_t sequence) noexcept;
   // Is this step or epoch one that was opened here, and not the program's own?
   bool opened(std::uint64_t sequence) const noexcept { return seen_.opened(sequence); }
-  // Has a trainer, or the program, a scope of that level open?
+  // Does a trainer, or the program, have a scope of that level open?
   bool owned(const record::Lane& stack, Level level) const noexcept {
     return seen_.owned(stack, level);
   }
-  // Of the step that is open, or was the last; -1: there was none.
+  // The number of the step that is open, or of the last one; -1: there was none.
   std::int64_t step_index() const noexcept { return seen_.step.index; }
 
   // -- a trainer that counts its own steps --
-  // A step with this number begins, or the one a fetch has opened is it.
+  // A step with this number begins. If a fetch has opened a step, that is the one.
   void begin_step(Here here, std::int64_t index) noexcept;
-  // It ends here, or, where a scope of the program's reaches across, as soon as that has ended.
+  // The step ends here. If a scope of the program's is still open inside it, the step ends as soon
+  // as that has ended.
   void end_step(Here here) noexcept;
 
   // -- a trainer that runs the whole training --
-  // From its begin to its end no epoch is inferred, and no step outside an epoch. It hands the
-  // optimizer a closure that runs the model: that part stands beside the optimizer step, which
-  // begins when the closure ends. Calls nest.
+  // Between the first two calls no epoch is inferred, and no step outside an epoch. The trainer
+  // hands the optimizer a closure that runs the model: what runs in there stands beside the
+  // optimizer step, which begins when the closure ends. Calls nest.
   void begin_trainer(Here here) noexcept;
   void end_trainer() noexcept;
   void end_closure(Here here) noexcept;
 
   // -- a trainer that announces everything --
-  // From its begin to its end no epoch, step or validation is inferred. Calls nest.
+  // Between these two calls no epoch, step or validation is inferred. Calls nest.
   void begin_announced(Here here) noexcept;
   void end_announced() noexcept;
 
@@ -186,7 +189,7 @@ class alignas(64) Training {
   SONDE_COLD void look_around(Here here) noexcept;
   void end_event(Here here) noexcept { seen_.others.note(here); }
 
-  // -- what begins, where it is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
+  // -- what begins and is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
   SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
   SONDE_APART bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_APART bool begin_other_backward(Here here, const Moment& now);
@@ -195,7 +198,7 @@ class alignas(64) Training {
   SONDE_APART void place_backward(Here here, const Moment& now);
   SONDE_APART void place_optimizer(Here here, OptimizerCall call, const Moment& now);
   void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
-  // `next`: whose fetch ends what came before; nullptr: something else does.
+  // What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);
   void number_step(Here here, std::int64_t index, const Moment& now);
 
@@ -221,7 +224,7 @@ class alignas(64) Training {
   void end_loop(Here here) noexcept;
   Moment last_known(Here here) const noexcept;
 
-  Seen seen_;  // the only data: what plain steps look at stands at its beginning
+  Seen seen_;  // the only data; what plain steps look at comes first in it
 
   static std::uint64_t g_taken, g_skipped;
   static constinit thread_local Training* t_last __attribute__((tls_model("initial-exec")));

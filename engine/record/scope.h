@@ -213,6 +213,15 @@ void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t i
 inline bool is_innermost(const ScopeHandle& handle) noexcept {
   return handle.stack->depth.load(std::memory_order_relaxed) == handle.slot + 1;
 }
+// Where one scope lies relative to another. Both handles are of open scopes.
+inline bool is_inside(const ScopeHandle& inner, const ScopeHandle& outer) noexcept {
+  return inner.stack == outer.stack && inner.slot > outer.slot;
+}
+inline bool is_directly_inside(const ScopeHandle& inner, const ScopeHandle& outer) noexcept {
+  return inner.stack == outer.stack && inner.slot == outer.slot + 1;
+}
+// How many scopes of its stack lie around this one.
+inline std::uint32_t scopes_around(const ScopeHandle& handle) noexcept { return handle.slot; }
 
 // For the owner of the stack. The scopes that are open on it have these attributes from now on:
 // JSON members, of which `name` is the first. One that has an attribute of that name keeps its own.

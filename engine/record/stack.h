@@ -55,36 +55,51 @@ inline std::uint32_t depth_of(const Lane& stack) noexcept {
   return stack.depth.load(std::memory_order_relaxed);
 }
 
+namespace detail {
 // `slot` is below the depth of the stack.
 inline ScopeView scope_at(const Lane& stack, std::uint32_t slot) noexcept {
   return ScopeView(stack.stack[slot]);
 }
+}  // namespace detail
+
 // The slot of this handle, whatever is in it now: ask is_open first where that is not certain.
 inline ScopeView view_of(const ScopeHandle& handle) noexcept {
-  return scope_at(*handle.stack, handle.slot);
+  return detail::scope_at(*handle.stack, handle.slot);
 }
 // The innermost scope, which another thread may have closed; empty: nothing is open.
 inline ScopeView top_of(const Lane& stack) noexcept {
   const std::uint32_t depth = depth_of(stack);
-  return depth > 0 ? scope_at(stack, depth - 1) : ScopeView();
+  return depth > 0 ? detail::scope_at(stack, depth - 1) : ScopeView();
+}
+// The same where the depth of the stack was just read and is not 0.
+inline ScopeView top_of(const Lane& stack, std::uint32_t depth) noexcept {
+  return detail::scope_at(stack, depth - 1);
 }
 // The scope that lies directly inside this one, which is not the innermost.
 inline ScopeView above(const ScopeHandle& handle) noexcept {
-  return scope_at(*handle.stack, handle.slot + 1);
+  return detail::scope_at(*handle.stack, handle.slot + 1);
 }
 // The outermost of the scopes that are open inside this one; empty: there is none.
 inline ScopeView first_inside(const ScopeHandle& handle) noexcept {
   const std::uint32_t depth = depth_of(*handle.stack);
   for (std::uint32_t slot = handle.slot + 1; slot < depth; ++slot) {
-    if (const ScopeView scope = scope_at(*handle.stack, slot); !scope.is_closed()) return scope;
+    if (const ScopeView scope = detail::scope_at(*handle.stack, slot); !scope.is_closed())
+      return scope;
   }
   return {};
+}
+// Shows `see` every open scope of the stack, the innermost first.
+template <typename See>
+void see_scopes(const Lane& stack, See see) noexcept {
+  for (std::uint32_t slot = depth_of(stack); slot-- > 0;) {
+    if (const ScopeView scope = detail::scope_at(stack, slot); !scope.is_closed()) see(scope);
+  }
 }
 // The innermost open scope that `fits` accepts; empty: there is none.
 template <typename Fits>
 ScopeView innermost_where(const Lane& stack, Fits fits) noexcept {
   for (std::uint32_t slot = depth_of(stack); slot-- > 0;) {
-    const ScopeView scope = scope_at(stack, slot);
+    const ScopeView scope = detail::scope_at(stack, slot);
     if (!scope.is_closed() && fits(scope)) return scope;
   }
   return {};
@@ -105,15 +120,27 @@ template <typename Event>
     scope.aux |= std::uint64_t{event()} << 32;
 }
 // An open scope has these attributes (interned) instead of those that it began with.
-inline void set_static_attrs_at(Lane& stack, std::uint32_t slot, std::uint32_t attrs) noexcept {
-  stack.stack[slot].static_attrs = attrs;
-}
 inline void set_static_attrs(const ScopeHandle& handle, std::uint32_t attrs) noexcept {
-  set_static_attrs_at(*handle.stack, handle.slot, attrs);
+  handle.stack->stack[handle.slot].static_attrs = attrs;
 }
-// An open scope has this name (interned) from now on.
-inline void rename_at(Lane& stack, std::uint32_t slot, std::uint32_t name) noexcept {
-  stack.stack[slot].name = name;
+// What can be changed of a scope in its slot: its name and its attributes, both interned.
+class ScopeEdit : public ScopeView {
+ public:
+  explicit ScopeEdit(OpenScope& scope) noexcept : ScopeView(scope), scope_(scope) {}
+  void rename(std::uint32_t name) noexcept { scope_.name = name; }
+  void set_static_attrs(std::uint32_t attrs) noexcept { scope_.static_attrs = attrs; }
+
+ private:
+  OpenScope& scope_;
+};
+// Hands `edit` every scope of the stack, the innermost first, also those that another thread has
+// closed.
+template <typename Edit>
+void edit_scopes(Lane& stack, Edit edit) noexcept {
+  for (std::uint32_t slot = depth_of(stack); slot-- > 0;) {
+    ScopeEdit scope(stack.stack[slot]);
+    edit(scope);
+  }
 }
 
 // The sequence that the next scope or mark of this thread gets.

@@ -89,23 +89,15 @@ void Boundaries::tell_due() noexcept {
   for (const EpochEnd& epoch : due) tell(epoch);
 }
 
-EpochEnd Boundaries::epoch_in(const record::Lane& stack, std::uint32_t slot) {
-  const record::ScopeView scope = record::scope_at(stack, slot);
-  if (scope.name() != flags_.epoch_name || scope.is_closed() ||
-      Training::is_doubtful(scope.sequence()))
-    return {};
+EpochEnd Boundaries::innermost_epoch(const record::Lane& stack) {
+  const record::ScopeView scope = record::innermost_where(stack, [](record::ScopeView open) {
+    return open.name() == flags_.epoch_name && !Training::is_doubtful(open.sequence());
+  });
+  if (!scope) return {};
   return {.sequence = scope.sequence(),
           .index = scope.index(),
           .stack = stack_token(stack),
           .steps = {}};
-}
-
-EpochEnd Boundaries::innermost_epoch(const record::Lane& stack) {
-  for (std::uint32_t slot = record::depth_of(stack); slot-- > 0;) {
-    EpochEnd epoch = epoch_in(stack, slot);
-    if (epoch.sequence != 0) return epoch;
-  }
-  return {};
 }
 
 void Boundaries::tell_closed(std::uint64_t sequence, std::int64_t index) noexcept {

@@ -92,7 +92,6 @@ class Boundaries {
   static constinit Flags flags_;
   static Boundaries* const one_;  // never destroyed: the drain thread may use it at exit
 
-  static EpochEnd epoch_in(const record::Lane& stack, std::uint32_t slot);
   static void note_end(const hook::EndedEpoch& epoch) noexcept;
   static int tell_last(void*);
   bool first_time(std::uint64_t sequence) noexcept;

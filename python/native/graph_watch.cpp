@@ -66,13 +66,13 @@ bool attach(PyObject* part, PyObject* callback, int& budget) {
 void watch_graph(Training& training, std::uint64_t sequence, PyObject* result) noexcept {
   const KeepError keep;
   auto* watch = PyObject_New(GraphWatch, &g_watch_type);
-  if (watch == nullptr) return PyErr_Clear(), training.cannot_watch(sequence);
+  if (watch == nullptr) return PyErr_Clear(), training.use_graph(sequence);
   watch->call = graph_used;
   watch->training = &training;
   watch->sequence = sequence;
   const Ref callback(reinterpret_cast<PyObject*>(watch));
   int budget = 64;
-  if (!attach(result, callback.get(), budget)) training.cannot_watch(sequence);
+  if (!attach(result, callback.get(), budget)) training.use_graph(sequence);
 }
 
 bool add_graph_watch() { return PyType_Ready(&g_watch_type) == 0; }

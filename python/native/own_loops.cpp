@@ -65,15 +65,14 @@ std::uint32_t with_dispatch(std::uint32_t attrs) {
 // update that is a whole step is named so.
 void describe(const Training& training, Here here, bool dispatch, std::uint32_t renamed) {
   const hook::Names& name = hook::names();
-  const std::uint32_t depth = record::depth_of(here.stack);
-  for (std::uint32_t slot = depth; slot-- > 0;) {
-    const record::ScopeView scope = record::scope_at(here.stack, slot);
-    const bool innermost = slot + 1 == depth;
-    if (innermost && renamed != 0 && scope.name() == name.optimizer_step)
-      record::rename_at(here.stack, slot, renamed);
-    if (dispatch && (innermost || training.opened(scope.sequence())))
-      record::set_static_attrs_at(here.stack, slot, with_dispatch(scope.static_attrs()));
-  }
+  const record::ScopeView top = record::top_of(here.stack);
+  const std::uint64_t innermost = top ? top.sequence() : 0;
+  record::edit_scopes(here.stack, [&](record::ScopeEdit& scope) {
+    const bool begins = scope.sequence() == innermost;
+    if (begins && renamed != 0 && scope.name() == name.optimizer_step) scope.rename(renamed);
+    if (dispatch && (begins || training.opened(scope.sequence())))
+      scope.set_static_attrs(with_dispatch(scope.static_attrs()));
+  });
 }
 
 // pass_begins(what, dispatch, owned): "forward" or "backward".
@@ -104,7 +103,7 @@ PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (begun.backward) {
       training.end_backward(here, begun.scope, failed, error);
     } else if (training.end_forward(here, begun.scope, failed, error)) {
-      training.cannot_watch(begun.scope.sequence);
+      training.use_graph(begun.scope.sequence);
     }
   });
   Py_RETURN_NONE;

@@ -86,7 +86,7 @@ TEST_F(TrainingTree, BatchThatWasSkippedMakesNoValidationOfTheEpoch) {
   EXPECT_EQ(tree(), "epoch[0](data_load forward step[0]" + kStep + ")");
 }
 
-TEST_F(TrainingTree, EvaluationBehindTheStepOnItsBatch) {
+TEST_F(TrainingTree, EvaluationAfterTheStepOnItsBatch) {
   Loader loader;
   auto pass = loader.iterate();
   for (int i = 0; i < 3; ++i) {

@@ -33,7 +33,7 @@ TEST_F(Iterations, ForwardsAloneAreNoSteps) {
   EXPECT_EQ(tree(), "forward forward forward");
 }
 
-TEST_F(Iterations, AForwardBehindALookIsNoPartOfIt) {
+TEST_F(Iterations, AForwardAfterALookIsNotAPartOfIt) {
   for (int i = 0; i < 2; ++i) train(&one_);
   look();
   train(&one_);

@@ -27,7 +27,7 @@ class Judge : public testing::Test {
   void load(PassEvidence& pass) { pass.load_at = add({.kind = Kind::kLoad}).sequence; }
 
   Evidence nothing() const { return {.leaves = leaves_, .cycle = cycle_, .none_opened = true}; }
-  // A forward of a model that an optimizer has begins.
+  // A forward begins, of a model that an optimizer owns.
   Evidence forward(bool gradients = true, bool training = true) const {
     Evidence seen = nothing();
     seen.gradients = gradients;

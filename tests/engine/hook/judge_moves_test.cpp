@@ -27,14 +27,14 @@ TEST_F(JudgeMoves, AForwardInAValidationStaysThere) {
 }
 
 TEST_F(JudgeMoves, GradientsThatAreOnAgainEndAValidation) {
-  pass_.sure = pass_.off = true;
+  pass_.batches.sure = pass_.fetch.off = true;
   const Verdict verdict = first(in_check(forward()));
   EXPECT_EQ(verdict.move, Move::kPauseChecks);
   EXPECT_EQ(verdict.next, Question::kOwedStep);
 }
 
 TEST_F(JudgeMoves, ForwardsOfATeacherAtTheEndOfAValidationAreTheSteps) {
-  pass_.sure = pass_.off = true;
+  pass_.batches.sure = pass_.fetch.off = true;
   add({.evaluates = true, .sure = true});
   add({.foreign = true});
   const Verdict verdict = first(in_check(forward()));
@@ -45,12 +45,12 @@ TEST_F(JudgeMoves, ForwardsOfATeacherAtTheEndOfAValidationAreTheSteps) {
 TEST_F(JudgeMoves, ABatchThatWasLookedAtIsTrainedWith) {
   load(pass_);
   add({.evaluates = true, .sure = true});
-  pass_.sure = pass_.drained = true;
+  pass_.batches.sure = pass_.fetch.drained = true;
   EXPECT_EQ(first(in_check(forward())).move, Move::kTrainCheck);
 }
 
 TEST_F(JudgeMoves, WhatRanWithGradientsOffStaysAValidation) {
-  pass_.off = true;
+  pass_.fetch.off = true;
   add({.evaluates = true, .sure = true});
   add({});
   const Evidence seen = in_check(nothing());
@@ -60,7 +60,7 @@ TEST_F(JudgeMoves, WhatRanWithGradientsOffStaysAValidation) {
     EXPECT_EQ(verdict.move, Move::kLeaveCheck);
     EXPECT_EQ(verdict.first, 1u);
   }
-  pass_.off = false;
+  pass_.fetch.off = false;
   EXPECT_EQ(judge_trained_check(seen).move, Move::kTrainCheck);
 }
 
@@ -88,7 +88,7 @@ TEST_F(JudgeMoves, ABackwardThroughNothingOfTheBatchMarksItAsEvaluated) {
 
 // -- a batch that waits for its step --
 
-TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepBehindTheValidation) {
+TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepAfterTheValidation) {
   Evidence seen = forward();
   seen.owed = &pass_;
   EXPECT_EQ(first(seen).move, Move::kOpenOwedStep);
@@ -102,8 +102,8 @@ TEST_F(JudgeMoves, ABatchThatWaitedHasItsStepBehindTheValidation) {
 }
 
 TEST_F(JudgeMoves, AnOptimizerOrABackwardMayBeOnTheNextBatchThatIsLeft) {
-  pass_.trained = pass_.drained = true;
-  pass_.left = 2;
+  pass_.trained = pass_.fetch.drained = true;
+  pass_.fetch.left = 2;
   Evidence seen = in_step_of(nothing(), &pass_, true);
   EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kStay);
   learn_cycle(&optimizer_);
@@ -111,10 +111,10 @@ TEST_F(JudgeMoves, AnOptimizerOrABackwardMayBeOnTheNextBatchThatIsLeft) {
   const Verdict verdict = judge_optimizer(seen, {.optimizer = &optimizer_}, Question::kValidation);
   EXPECT_EQ(verdict.move, Move::kNextLeftWithLeaves);
   EXPECT_EQ(verdict.next, Question::kStep);
-  // A forward came before: that was on it.
+  // A forward came first: that one was on the next batch, and the backward follows it.
   add({});
   EXPECT_EQ(judge_backward(seen, Question::kValidation).move, Move::kStay);
-  // Its step is still to come.
+  // The step on the batch that waited is still to come.
   seen.owed = &pass_;
   EXPECT_FALSE(may_be_on_left(seen));
 }
@@ -139,12 +139,12 @@ TEST_F(JudgeMoves, AStepWithoutABackwardWasAValidation) {
   add({});
   Evidence seen = in_step_of(nothing(), &pass_);
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnIntoUnused);
-  pass_.failed = true;
+  pass_.fetch.failed = true;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kStay);
-  pass_.failed = false;
+  pass_.fetch.failed = false;
   pass_.trained = true;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnRestIntoLook);
-  // Another batch came on top of it.
+  // Another pass has fetched a batch since.
   load(other_);
   seen.last = &other_;
   EXPECT_EQ(judge_stretch(seen, nullptr).move, Move::kTurnLastIntoUnused);
@@ -176,7 +176,7 @@ TEST_F(JudgeMoves, ALookThatTheBackwardWentThroughIsLeftAsUsed) {
   EXPECT_EQ(judge_graph(seen).move, Move::kLeaveLook);
 }
 
-TEST_F(JudgeMoves, AScopeBehindTheStepEndsItForALook) {
+TEST_F(JudgeMoves, AScopeAfterTheStepEndsItForALook) {
   Evidence seen = in_step_of(forward(false), nullptr, true);
   seen.scope_begun = true;
   EXPECT_EQ(first(seen).move, Move::kEndStepBelowScope);
@@ -189,12 +189,12 @@ TEST_F(JudgeMoves, SoManyForwardsBeforeABackwardAreARollout) {
   fill({});
   Evidence seen = forward();
   EXPECT_EQ(first(seen).move, Move::kLookFromRollout);
-  // The program has opened a scope behind them: they cannot be moved.
+  // The program has opened a scope after the leaves: they cannot be moved.
   seen.none_opened = false;
   EXPECT_EQ(first(seen).move, Move::kStay);
 }
 
-TEST_F(JudgeMoves, SoManyForwardsBehindAStepAreAValidation) {
+TEST_F(JudgeMoves, SoManyForwardsAfterAStepAreAValidation) {
   fill({.evaluates = true, .sure = true});
   EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongCheck);
   pass_.trained = true;
@@ -206,7 +206,7 @@ TEST_F(JudgeMoves, SoManyLeavesWithABackwardAreTheNextStep) {
   while (leaves_.size() + 1 < Leaves::kMost) add({});
   add({.kind = Kind::kBackward});
   const Verdict verdict = first(in_step_of(forward(), nullptr, true));
-  EXPECT_EQ(verdict.move, Move::kBeginBehindLeaves);
+  EXPECT_EQ(verdict.move, Move::kBeginAmongLeaves);
   EXPECT_TRUE(verdict.prove && verdict.settle);
 }
 
@@ -218,29 +218,29 @@ TEST_F(JudgeMoves, AFurtherFetchIsInTheEpochThatIsOpen) {
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kItsOwn);
   pass_.trained = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, true, true), EpochOfFetch::kInsteadOfCounted);
-  // A scope of the program's has closed its epoch: it gets no other.
-  pass_.orphan = true;
+  // A scope of the program's has closed the epoch of the pass: the pass gets no other.
+  pass_.relation.orphan = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kPresent);
 }
 
 TEST_F(JudgeMoves, APassWaitsUntilTheBatchesBeforeItAreDone) {
   EXPECT_FALSE(stops_waiting(pass_, true));
-  pass_.waits = pass_.used = true;
+  pass_.relation.waits = pass_.batches.used = true;
   EXPECT_FALSE(stops_waiting(pass_, false));
   EXPECT_TRUE(stops_waiting(pass_, true));
-  pass_.used = false;
+  pass_.batches.used = false;
   EXPECT_TRUE(stops_waiting(pass_, false));
   EXPECT_TRUE(can_follow(nullptr));
   EXPECT_FALSE(can_follow(&other_));
-  other_.drained = true;
+  other_.fetch.drained = true;
   EXPECT_TRUE(can_follow(&other_));
 }
 
 // -- ends --
 
-TEST_F(JudgeMoves, ALoopLeftBehindAFetchHasOneStepLess) {
+TEST_F(JudgeMoves, ALoopLeftAfterAFetchHasOneStepLess) {
   pass_.role = Role::kOwner;
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   const LastFetch fetch{.pass = pass_,
                         .scope_open = true,
                         .opened_step = true,
@@ -276,28 +276,43 @@ TEST_F(JudgeMoves, ALoopIsOverWithItsLastStep) {
   EXPECT_FALSE(is_loop_over({.step_open = true, .step_stands = true}));
   EXPECT_FALSE(is_loop_over({.step_open = true, .step_done = true}));
   EXPECT_TRUE(is_loop_over({.step_open = true, .step_done = true, .step_stands = true}));
-  // Its last batch was fetched, and nothing was done with any.
-  pass_.drained = true;
+  // The last batch of the pass was fetched, and nothing was done with any.
+  pass_.fetch.drained = true;
   EXPECT_TRUE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   EXPECT_FALSE(is_loop_over({.fetched = &pass_, .step_open = true, .step_stands = true}));
+}
+
+TEST_F(JudgeMoves, APassGetsTheEpochThatItsStepLiesDirectlyIn) {
+  pass_.role = Role::kMember;
+  Evidence seen = in_step_of(nothing(), &pass_);
+  EXPECT_FALSE(can_promote(seen)) << "a scope of the program's is between the step and the epoch";
+  seen.step_in_counted = true;
+  EXPECT_TRUE(can_promote(seen));
+  seen.outer = &other_;
+  other_.fetch.drained = true;
+  EXPECT_FALSE(can_promote(seen));
+  seen.step_in_outer = true;
+  EXPECT_TRUE(can_promote(seen));
+  other_.fetch.drained = false;
+  EXPECT_FALSE(can_promote(seen)) << "more will come from the pass that has the epoch";
 }
 
 TEST_F(JudgeMoves, ATrainerEndsPassesThatFailedOrHaveNoMore) {
   EXPECT_FALSE(ends_for_trainer(nullptr));
   EXPECT_FALSE(ends_for_trainer(&pass_));
-  pass_.failed = true;
-  other_.drained = true;
+  pass_.fetch.failed = true;
+  other_.fetch.drained = true;
   EXPECT_TRUE(ends_for_trainer(&pass_));
   EXPECT_TRUE(ends_for_trainer(&other_));
 }
 
-TEST_F(JudgeMoves, BehindTheLastStepNothingIsLeft) {
-  pass_.drained = true;
-  pass_.left = 1;
+TEST_F(JudgeMoves, AfterTheLastStepNothingIsLeft) {
+  pass_.fetch.drained = true;
+  pass_.fetch.left = 1;
   EXPECT_TRUE(has_nothing_left(pass_, true));
   EXPECT_FALSE(has_nothing_left(pass_, false));
-  pass_.left = 2;
+  pass_.fetch.left = 2;
   EXPECT_FALSE(has_nothing_left(pass_, true));
 }
 

@@ -4,7 +4,7 @@
 namespace sonde::hook {
 namespace {
 
-// -- rules 1 and 2: what a forward looks like by itself --
+// -- rules 1 and 2: what a forward looks like, whatever is around it --
 
 TEST_F(Judge, WhatNoOptimizerHasIsNeverAnEvaluation) {
   const Reading off = read_forward({.gradients = false, .owned = Owned::kNo}, false);
@@ -21,7 +21,7 @@ TEST_F(Judge, EvaluationModeIsAHintAndGradientsOffAreMore) {
   EXPECT_TRUE(read_forward({.gradients = false}, true).sure);
 }
 
-// -- rule 2: a backward speaks against a validation --
+// -- rule 2: a backward shows that something was not a validation --
 
 TEST_F(Judge, ABackwardMakesTrainingOfAValidation) {
   pass_.evaluates = true;
@@ -54,7 +54,7 @@ TEST_F(Judge, ForwardsThatTheBackwardDidNotUseWereAnEvaluation) {
   EXPECT_EQ(verdict.move, Move::kSplitIteration);
   EXPECT_EQ(verdict.first, 1u);
   EXPECT_TRUE(verdict.prove && verdict.settle);
-  // Something else was recorded between them: they cannot be moved.
+  // Something else was recorded between the leaves: they cannot be moved.
   seen.untouched = false;
   EXPECT_EQ(judge_graph(seen).move, Move::kStay);
 }
@@ -73,27 +73,27 @@ TEST_F(Judge, GradientsOffOnAFreshBatchMakeAValidationOfIt) {
   load(pass_);
   const Evidence seen = in_step_of(forward(false, false), &pass_);
   EXPECT_EQ(first(seen).move, Move::kTurnIntoCheck);
-  // Its loader was trained with before: a backward will tell.
+  // The loader was trained with before: a backward will tell.
   Evidence known = seen;
   known.loader_trained = true;
   EXPECT_EQ(first(known).move, Move::kStay);
   EXPECT_TRUE(first(known).pend);
 }
 
-TEST_F(Judge, AnEvaluationBeforeTheStepMakesRoomAndOneBehindItEndsTheStep) {
+TEST_F(Judge, AnEvaluationBeforeTheStepMakesRoomAndOneAfterItEndsTheStep) {
   pass_.trained = true;
   Evidence before = in_step_of(forward(false, false), &pass_);
   EXPECT_EQ(first(before).move, Move::kMakeRoomForCheck);
-  EXPECT_EQ(first(before).next, Question::kStepBehindRoom);
-  // In training mode it is a part of the step.
+  EXPECT_EQ(first(before).next, Question::kStepAfterRoom);
+  // In training mode the forward is a part of the step.
   EXPECT_EQ(first(in_step_of(forward(false, true), &pass_)).move, Move::kStay);
-  // The room is made: the step is gone.
+  // Room was made: the step is gone.
   before.step_open = false;
-  EXPECT_EQ(judge_forward(before, Question::kStepBehindRoom).move, Move::kOpenLook);
+  EXPECT_EQ(judge_forward(before, Question::kStepAfterRoom).move, Move::kOpenLook);
 
   learn_cycle(&optimizer_);
-  const Evidence behind = in_step_of(forward(false, true), &pass_, true);
-  EXPECT_EQ(first(behind).move, Move::kEndStepForLook);
+  const Evidence after = in_step_of(forward(false, true), &pass_, true);
+  EXPECT_EQ(first(after).move, Move::kEndStepForLook);
 }
 
 TEST_F(Judge, BetweenTwoOptimizersAnEvaluationWaits) {
@@ -113,13 +113,13 @@ TEST_F(Judge, BetweenTwoOptimizersAnEvaluationWaits) {
 // -- rule 4: fetching ahead --
 
 TEST_F(Judge, OfBatchesThatAreLeftTheLastEndsTheEpoch) {
-  pass_.trained = pass_.drained = true;
-  pass_.left = 2;
+  pass_.trained = pass_.fetch.drained = true;
+  pass_.fetch.left = 2;
   learn_cycle(&optimizer_);
   Evidence seen = in_step_of(forward(), &pass_, true);
   EXPECT_EQ(first(seen).move, Move::kNextLeft);
   EXPECT_EQ(first(seen).next, Question::kWithLoader);
-  pass_.left = 1;
+  pass_.fetch.left = 1;
   EXPECT_EQ(first(seen).next, Question::kWithoutLoader);
   seen.owed = &pass_;
   EXPECT_EQ(judge_forward(seen, Question::kLoader).move, Move::kStay);
@@ -144,12 +144,12 @@ TEST_F(Judge, TheLeadingOptimizerBeginsTheNextStep) {
   EXPECT_EQ(asked(&optimizer_), Move::kNextIteration);
   EXPECT_EQ(asked(&second_), Move::kStay);
   add({.kind = Kind::kForward});
-  EXPECT_EQ(asked(&optimizer_), Move::kBeginBehindLeaves);
+  EXPECT_EQ(asked(&optimizer_), Move::kBeginAmongLeaves);
   seen.step_open = false;
   EXPECT_EQ(asked(&optimizer_), Move::kBeginWithLeaves);
 }
 
-TEST_F(Judge, BehindAWholeIterationAForwardBeginsTheNext) {
+TEST_F(Judge, AfterAWholeIterationAForwardBeginsTheNext) {
   learn_cycle(&optimizer_);
   EXPECT_EQ(first(in_step_of(forward(), nullptr, true)).move, Move::kNextIteration);
   EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kEndStepForLook);
@@ -161,7 +161,7 @@ TEST_F(Judge, BehindAWholeIterationAForwardBeginsTheNext) {
   EXPECT_TRUE(unknown.pend);
 }
 
-TEST_F(Judge, AStretchOfForwardsBehindTheStepWasAValidation) {
+TEST_F(Judge, AStretchOfForwardsAfterTheStepWasAValidation) {
   add({.kind = Kind::kForward, .evaluates = true, .sure = true});
   EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveCheck);
   // No backward came at all.
@@ -170,20 +170,20 @@ TEST_F(Judge, AStretchOfForwardsBehindTheStepWasAValidation) {
   EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr), nullptr).move, Move::kStay);
 }
 
-// -- rule 6: a look --
+// -- rule 6: a peek --
 
 TEST_F(Judge, OneBatchAndNothingDoneWithItIsAPeek) {
-  pass_.fetches = 1;
+  pass_.fetch.count = 1;
   EXPECT_EQ(judge_ending(pass_), Ending::kPeek);
-  pass_.ever_used = true;
+  pass_.batches.ever_used = true;
   EXPECT_EQ(judge_ending(pass_), Ending::kEpoch);
   pass_.evaluates = true;
   EXPECT_EQ(judge_ending(pass_), Ending::kOther);
-  // Only if its loader begins anew behind it, and not in zip(loader, loader).
-  other_.made_at = 3;
-  pass_.first_at = 2;
+  // A pass was a peek only if its loader begins anew after it, and not in zip(loader, loader).
+  other_.begun.made_at = 3;
+  pass_.begun.first_at = 2;
   EXPECT_TRUE(was_peek(pass_, other_));
-  other_.made_at = 2;
+  other_.begun.made_at = 2;
   EXPECT_FALSE(was_peek(pass_, other_));
 }
 
@@ -222,14 +222,14 @@ TEST_F(Judge, APassThatAnotherHasFedIsOver) {
   EXPECT_FALSE(over(false, false));
   EXPECT_FALSE(over(false, true));
   EXPECT_TRUE(over(true, false));
-  pass_.failed = true;
+  pass_.fetch.failed = true;
   EXPECT_TRUE(over(false, false));
   EXPECT_FALSE(over(false, true));
 }
 
 // -- rule 9: code belongs to what it follows --
 
-TEST_F(Judge, ABackwardBehindTheOptimizerStepIsThatSteps) {
+TEST_F(Judge, ABackwardAfterTheOptimizerStepIsThatSteps) {
   pass_.trained = true;
   const Verdict verdict =
       judge_backward(in_step_of(nothing(), &pass_, true), Question::kValidation);
@@ -237,7 +237,7 @@ TEST_F(Judge, ABackwardBehindTheOptimizerStepIsThatSteps) {
   EXPECT_TRUE(verdict.prove && verdict.settle);
 }
 
-// What a move that clears the way does to the evidence.
+// What a move that only prepares another one does to the evidence.
 void clear(Evidence& seen, Move move) {
   if (move == Move::kTrainCheck || move == Move::kLeaveCheck || move == Move::kPauseChecks)
     seen.check = nullptr;
@@ -246,8 +246,8 @@ void clear(Evidence& seen, Move move) {
 }
 
 TEST_F(Judge, JudgingEndsAlsoWhereAStepThatIsOwedCannotBegin) {
-  pass_.evaluates = pass_.sure = pass_.off = true;
-  other_.trained = other_.drained = true;
+  pass_.evaluates = pass_.batches.sure = pass_.fetch.off = true;
+  other_.trained = other_.fetch.drained = true;
   for (unsigned bits = 0; bits < 512; ++bits) {
     const auto is = [&](unsigned bit) { return (bits >> bit & 1) != 0; };
     Evidence seen = forward(is(0), is(1));
@@ -269,7 +269,7 @@ TEST_F(Judge, JudgingEndsAlsoWhereAStepThatIsOwedCannotBegin) {
 }
 
 TEST_F(Judge, APlainStepIsAloneAndSure) {
-  pass_.trained = pass_.ever_used = pass_.fresh_step = true;
+  pass_.trained = pass_.batches.ever_used = pass_.fetch.opened_step = true;
   pass_.role = Role::kOwner;
   const PlainEvidence plain{.pass = pass_,
                             .alone = true,
@@ -278,11 +278,11 @@ TEST_F(Judge, APlainStepIsAloneAndSure) {
                             .by_optimizer = true,
                             .nothing_else = true};
   EXPECT_TRUE(is_plain(plain));
-  for (bool PassEvidence::* against : {&PassEvidence::drained, &PassEvidence::evaluates,
-                                       &PassEvidence::waits, &PassEvidence::orphan}) {
-    pass_.*against = true;
+  for (bool* against :
+       {&pass_.fetch.drained, &pass_.evaluates, &pass_.relation.waits, &pass_.relation.orphan}) {
+    *against = true;
     EXPECT_FALSE(is_plain(plain));
-    pass_.*against = false;
+    *against = false;
   }
 }
 

@@ -32,7 +32,7 @@ class LastSteps : public TrainingTree {
     Training& training = Training::of(here());
     return training.measures_step(optimizer) && training.steps().is_likely_last(optimizer);
   }
-  // Trains with one batch; was its step the last?
+  // Trains with one batch. Was the optimizer step on it the last?
   static bool step(const void* optimizer = nullptr) {
     forward();
     backward();
@@ -138,7 +138,7 @@ TEST_F(LastSteps, EpochsWithoutALoaderEndByCount) {  // three steps each
   for (int i = 0; i < 8; ++i) {
     if (step()) last.push_back(i);
   }
-  // The first iteration is outside: nothing shows that it is a loop.
+  // The first iteration is outside the epoch: nothing shows yet that there is a loop.
   EXPECT_EQ(last, (Indexes{2, 5}));
   EXPECT_EQ(indexes(), (Indexes{0, 1}));
 }

@@ -30,7 +30,7 @@ TEST_F(TrainingTree, PeekWhoseIteratorStays) {
   EXPECT_EQ(tree(), "data_load epoch[0]" + step + " epoch[1]" + step);
 }
 
-// Nothing shows whether more will come from it: the first epoch begins with it.
+// Nothing shows whether more will come from the other loader: the first epoch begins with the peek.
 TEST_F(TrainingTree, PeekIntoAnotherLoaderWhoseIteratorStays) {
   Loader loader, other;
   auto peek = other.iterate();

@@ -20,7 +20,7 @@ inline Here here() {
   return {*thread, *thread->lane};
 }
 
-// As the real iterator: its end is told before it is gone.
+// Like the real iterator: Training is told of the end before the pass is gone.
 struct EndPass {
   void operator()(Pass* pass) const {
     Training::end_pass(record::this_thread(), std::unique_ptr<Pass>(pass));
@@ -45,11 +45,11 @@ inline void end_of(Pass& pass, bool looks_like_eval = false) {
 }
 inline void drop(Iterator pass) { pass.reset(); }
 
-// The forwards that use_graph will be told of, if a backward goes through them.
+// The forwards for which use_graph is to be called if a backward goes through them.
 inline std::vector<std::uint64_t> g_watched;
 
 enum class Mode { kTrain, kEval };
-// Gradients are on, unless told otherwise: the mode is but a hint.
+// Gradients are on, unless told otherwise: the mode is only a hint.
 inline void forward(const Forward& what, bool failed = false) {
   Training& training = Training::of(here());
   const auto scope = training.begin_forward(here(), what);
@@ -58,7 +58,7 @@ inline void forward(const Forward& what, bool failed = false) {
 inline void forward(Mode mode = Mode::kTrain, bool failed = false) {
   forward({.training = mode == Mode::kTrain, .owned = Owned::kYes}, failed);
 }
-// Of a model that an optimizer owns, or that none does.
+// A forward with gradients off, of a model that an optimizer owns or (frozen) that none owns.
 inline void look(Mode mode = Mode::kEval) {
   forward({.gradients = false, .training = mode == Mode::kTrain, .owned = Owned::kYes});
 }
@@ -88,7 +88,7 @@ inline void train(const void* optimizer = nullptr) {
   optimize(optimizer);
 }
 
-// As a session does where it begins.
+// Does what a session does where it begins.
 inline void begin_session(std::uint32_t steps_per_epoch) {
   record::begin_generation();
   Training::begin_session(steps_per_epoch);

@@ -109,6 +109,22 @@ TEST_F(Scope, HandleOfAReusedSlotIsRefused) {
   EXPECT_TRUE(testing::close(fresh));
 }
 
+TEST_F(Scope, WhereOneLiesRelativeToAnother) {
+  const ScopeHandle a = testing::open("a"), b = testing::open("b"), c = testing::open("c");
+  EXPECT_TRUE(is_directly_inside(b, a));
+  EXPECT_TRUE(is_inside(b, a));
+  EXPECT_TRUE(is_inside(c, a));
+  EXPECT_FALSE(is_directly_inside(c, a)) << "b is between them";
+  EXPECT_FALSE(is_inside(a, b));
+  EXPECT_FALSE(is_inside(a, a));
+  EXPECT_EQ(scopes_around(c), scopes_around(a) + 2);
+  ScopeHandle elsewhere = a;
+  elsewhere.stack = nullptr;
+  EXPECT_FALSE(is_inside(b, elsewhere));
+  EXPECT_FALSE(is_directly_inside(b, elsewhere));
+  for (const ScopeHandle& each : {c, b, a}) testing::close(each);
+}
+
 TEST_F(Scope, SixtyFourDeepAndNoDeeper) {
   RingTap tap;
   std::vector<ScopeHandle> open;
