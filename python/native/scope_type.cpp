@@ -102,6 +102,7 @@ PyObject* scope_vectorcall(PyObject*, PyObject* const* args, std::size_t flagged
   self->outer = nullptr;
   self->has_index = self->gpu = self->entered = false;
   self->flags = 0;
+  self->index = 0;
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   auto* object = reinterpret_cast<PyObject*>(self);
   if (!fill(self, args, count, keys)) {
