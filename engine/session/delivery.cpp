@@ -169,7 +169,7 @@ void Delivery::start() {
 
 std::unique_ptr<OutgoingBatch> Delivery::accept(std::unique_ptr<OutgoingBatch> batch) noexcept {
   if (!queue_) return batch;
-  if (by_ == By::kNone) guarded("delivery", [&] { return start(), true; });
+  if (by_ == By::kNone && !guarded("delivery", [&] { return start(), true; })) by_ = By::kCaller;
   if (by_ != By::kThread) {
     for (const auto& sink : queue_->sinks) hand(*sink, *batch);
     return batch;
