@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/cli/command.h"
 #include "engine/cli/opening.h"
@@ -108,7 +109,8 @@ Run declare_tail(CLI::App& app) {
   app.add_option("--level", options->level,
                  "epoch: epochs, validations and what is outside of them; step: steps and batches "
                  "too (the default); all: every span")
-      ->check(CLI::IsMember({"epoch", "step", "all"}));
+      ->check(CLI::IsMember(std::vector<std::string>(model::kLevelNames.begin(),
+                                                     model::kLevelNames.end())));
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/summary.h"
+#include "engine/base/level_names.h"
 #include "engine/model/line.h"
 #include "engine/report/hint.h"
 
@@ -65,16 +66,16 @@ void count_steps(const std::vector<SummaryNode>& nodes, std::string_view name, s
 
 std::string skipped_note(const Summary& summary) {
   std::string out;
-  for (const std::string_view name : {"step", "batch"}) {
+  for (const std::string_view name : {base::kStep, base::kBatch}) {
     std::uint64_t all = 0, skipped = 0;
     for (const analysis::RankSummary& rank : summary.ranks)
       count_steps(rank.roots, name, all, skipped);
     if (skipped == 0) continue;
     out += fmt::format("The scaler skipped {} of {} {}{}: their gradients were not finite.\n",
                        skipped, all, name,
-                       all == 1          ? ""
-                       : name == "batch" ? "es"
-                                         : "s");
+                       all == 1               ? ""
+                       : name == base::kBatch ? "es"
+                                              : "s");
   }
   return out;
 }

@@ -1,4 +1,5 @@
 // epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
+#include "engine/base/level_names.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "python/native/boundaries.h"
@@ -196,8 +197,8 @@ PyTypeObject g_batches_type = make_type(
 }  // namespace
 
 bool add_loops(PyObject* core) {
-  g_level_names.epoch = record::intern("epoch");
-  g_level_names.batch = record::intern("batch");
+  g_level_names.epoch = record::intern(base::kEpoch);
+  g_level_names.batch = record::intern(base::kBatch);
   if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
   return PyModule_AddObjectRef(core, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
          PyModule_AddObjectRef(core, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;
