@@ -82,7 +82,8 @@ std::string skipped_note(const Summary& summary) {
 
 std::string open_note(const Summary& summary) {
   if (!any_node(summary, [](const SummaryNode& n) { return n.open_ns != 0; })) return {};
-  return "Totals and shares count what is open with the time so far, the other figures do not.\n";
+  return "Totals and shares include open spans with their time so far; the other figures do "
+         "not.\n";
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ std::string summary_notes(const Summary& summary) {
   }
   if (summary.orphans != 0) {
     out += fmt::format(
-        "The parents of {} spans did not come in time to be waited for: see (orphans).\n",
+        "{} spans are under (orphans): their parents were recorded too late.\n",
         summary.orphans);
   }
   if (summary.names_folded) {
