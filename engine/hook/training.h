@@ -186,7 +186,7 @@ class alignas(64) Training {
   SONDE_COLD void look_around(Here here) noexcept;
   void end_event(Here here) noexcept { seen_.others.note(here); }
 
-  // -- what begins, where it is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
+  // -- what begins where it is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
   SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
   SONDE_APART bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_APART bool begin_other_backward(Here here, const Moment& now);

@@ -65,8 +65,8 @@ class Journal {
 
   // -- drain thread --
 
-  // Enlarges the file when its end comes near. Recording does not wait for it: behind the end are
-  // blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
+  // Enlarges the file when recording comes near its end. Recording does not wait for it: beyond the
+  // end are blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
   base::Status grow();
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
   // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
