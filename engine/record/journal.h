@@ -114,7 +114,7 @@ class Journal {
   void reset(std::uint32_t usable_blocks) noexcept;
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
-  // In the child: forgets everything of the parent's.
+  // In the child: forgets everything that belongs to the parent.
   void after_fork_in_child() noexcept;
 
   Backing backing_;

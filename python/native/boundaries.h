@@ -35,7 +35,7 @@ class Boundaries {
 
   // Are snapshots taken?
   static bool snapshots_wanted() noexcept { return flags_.snapshots_wanted; }
-  // Another number whenever snapshots begin or end.
+  // A number that changes whenever snapshots begin or end.
   static std::uint32_t snapshot_round() noexcept { return flags_.snapshot_round; }
   // The name of an epoch's scope while snapshots are taken; otherwise a number that no name has.
   static std::uint32_t epoch_name() noexcept { return flags_.epoch_name; }

@@ -30,7 +30,7 @@ class KnownModels {
 
   // Is any model known?
   bool any() const noexcept { return any_; }
-  // Another number whenever a model or an optimizer was added.
+  // A number that changes whenever a model or an optimizer is added.
   std::uint64_t version() const noexcept { return version_; }
   // [(module, has run in training mode, has had a gradient)] of those that are alive; nullptr with
   // an exception set.
