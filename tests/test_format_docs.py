@@ -18,6 +18,7 @@ SNAPSHOTS = (ROOT / "docs/formats/snapshots.md").read_text()
 JOURNAL = (ROOT / "docs/formats/journal.md").read_text()
 GUIDE = (ROOT / "docs/guide.md").read_text()
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+INTERNALS = (ROOT / "docs/internals.md").read_text()
 FOLLOW = (ROOT / "docs/follow-a-span.md").read_text()
 
 
@@ -291,7 +292,7 @@ def test_every_warning_in_the_guide_is_one_that_the_program_has() -> None:
     assert [fragment for fragment in fragments if fragment not in spoken] == []
 
 
-# -- ARCHITECTURE.md and follow-a-span.md --------------------------------------------------------
+# -- ARCHITECTURE.md, internals.md and follow-a-span.md -------------------------------------------
 
 
 def folders_that_exist() -> set[str]:
@@ -315,7 +316,11 @@ def test_the_table_of_folders_is_the_one_that_is_enforced() -> None:
     assert table_of_folders() == enforced
 
 
-@pytest.mark.parametrize("document", [ARCHITECTURE, FOLLOW], ids=["architecture", "follow-a-span"])
+@pytest.mark.parametrize(
+    "document",
+    [ARCHITECTURE, INTERNALS, FOLLOW],
+    ids=["architecture", "internals", "follow-a-span"],
+)
 def test_every_path_in_the_document_exists(document: str) -> None:
     tops = "engine|python|tests|bench|docs"
     named = set(re.findall(rf"`((?:{tops})/[\w./-]+)`", document))

@@ -1,4 +1,4 @@
-"""No file of the repository names a package registry or a path of one machine, or is too long."""
+"""No file of the repository names a package registry or a path of one machine, or is too long or too wide."""
 
 import re
 import subprocess
@@ -8,6 +8,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 500
+MAX_COLUMNS = 100
+CPP = {".cpp", ".h", ".cu", ".cuh"}
+CPP_FOLDERS = ("engine/", "python/native/", "tests/", "bench/")
 SOURCES = {".cpp", ".h", ".cu", ".cuh", ".py", ".pyi", ".ts", ".tsx", ".css", ".sh", ".cmake"}
 
 # The configuration of a machine says where packages come from; pip and npm read it themselves.
@@ -66,6 +69,24 @@ def test_no_source_is_too_long_to_read() -> None:
         if path.suffix in SOURCES
     }
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def too_wide(name: str, line: str) -> bool:
+    """Tests and benches quote batches, which may not be broken: a line with a literal may be long."""
+    quotes = name.startswith(("tests/", "bench/")) and '"' in line
+    return len(line) > MAX_COLUMNS and not quotes
+
+
+def test_no_line_of_cpp_is_too_wide() -> None:
+    """Formatting does not see to that: it leaves comments as they are (ReflowComments: Never)."""
+    names = {path: str(path.relative_to(ROOT)) for path in tracked_files()}
+    assert [
+        f"{name}:{number}"
+        for path, name in names.items()
+        if path.suffix in CPP and name.startswith(CPP_FOLDERS)
+        for number, line in enumerate((text_of(path) or "").splitlines(), 1)
+        if too_wide(name, line)
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@
 
 namespace sonde::analysis {
 
-// Of one session.
+// Why one session has no snapshots.
 struct NoSnapshots {
   enum class Cause {
     kOff,         // they were switched off

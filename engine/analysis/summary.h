@@ -36,7 +36,7 @@ struct SummaryNode {
   // because the device's time is not.
   std::int64_t self_ns = 0;
   double self_share = 0;  // NaN where self_ns is not known
-  // Of the parent's total; of all roots' for a root. NaN: not known.
+  // The share of the parent's total, for a root of the total of all roots. NaN: not known.
   double share_of_parent = 0;
   std::vector<SummaryNode> children;  // longest first
 };

@@ -28,7 +28,7 @@ class TensorTable {
   // Leaves of each tensor on each rank its newest epoch, of all processes that are of this rank in
   // the newest run, in the order of the model. Returns how many lines it removed.
   std::size_t keep_newest();
-  // The same, but only where there are more lines than a person wants to read.
+  // As keep_newest, but only where there are more lines than a person wants to read.
   std::size_t shorten();
 
   const std::vector<TensorLine>& lines() const noexcept { return lines_; }

@@ -19,7 +19,7 @@ struct Face {
   // is no entry, the engine has general advice.
   std::map<std::string, std::string, std::less<>> advice;
 
-  // That advice, or the general one.
+  // The advice of this API under the key, or else the general one.
   std::string_view advise(std::string_view key, std::string_view general = {}) const {
     const auto own = advice.find(key);
     return own != advice.end() ? std::string_view(own->second) : general;

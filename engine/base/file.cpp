@@ -37,7 +37,7 @@ Status make_directories(const std::string& path) {
     if (::mkdir(part.c_str(), 0777) != 0) {
       const int error = errno;  // the reason, which stat would overwrite with its own
       struct stat info;
-      // An ancestor we may not create but that exists (read-only root, automount) is no error.
+      // An ancestor we may not create but that exists (read-only root, automount) is not an error.
       if (::stat(part.c_str(), &info) != 0) return {error, "cannot create directory " + part};
     }
     if (end == std::string::npos) break;

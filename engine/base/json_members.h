@@ -1,7 +1,7 @@
-// The members of a JSON object, read one by one out of its text, which begins behind the opening
-// brace. Attributes are kept as that text, without the braces, from where they are recorded to where
-// they are shown, and this is the way to look into them. The closing brace ends the members; so does
-// damaged text.
+// Reads the members of a JSON object one by one out of its text, which begins after the opening
+// brace. Attributes are kept as that text, without the braces, from where they are recorded to
+// where they are shown, and this is the way to look into them. The closing brace ends the members;
+// so does damaged text.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@ namespace sonde::base {
 // bytes.
 char* unescape(std::string_view body, char* out) noexcept;
 
-// The character behind a backslash, with body[at] the one after that; moves `at` past what it read.
-// Two halves of a surrogate pair are one code point. False: no legal escape.
+// Reads the escape that a backslash begins; body[at] is the character after the backslash. Moves
+// `at` past what it read. The two halves of a surrogate pair are one code point. False: the escape
+// is not legal.
 bool read_escape(std::string_view body, std::size_t& at, std::uint32_t& code) noexcept;
 
 // A view of a value's text.
@@ -33,7 +34,7 @@ class JsonValue {
   bool is(std::string_view text) const noexcept;
   // The escapes undone; "" for anything but a string.
   std::string text() const;
-  // The same as it stands there, for text that is known to need no escapes.
+  // As text(), but a view with the escapes left in, for text that is known to have none.
   std::string_view plain_text() const noexcept;
   // For anything but an integer of 64 bits, `otherwise`.
   std::int64_t integer(std::int64_t otherwise = 0) const noexcept;

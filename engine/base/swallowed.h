@@ -1,5 +1,6 @@
 // Errors that were caught and after which the work went on, counted by the place that caught them.
-// The counters of a session show them: a message is spoken once per session, a count says how often it happened.
+// The counters of a session show them: a message is shown once per session, and the count says how
+// often it happened.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ namespace sonde::base {
 // the like), because a blocked fault kills the process. The caller's mask does not change. `name`
 // has at most 15 letters. Where no thread can be started, `thread` is left as it is.
 Status start_thread(std::thread& thread, const char* name, std::function<void()> work);
-// The same for a thread that is never joined: `work` owns what it uses, or uses what lives as long
-// as the process.
+// As start_thread, for a thread that is never joined: `work` owns what it uses, or uses what lives
+// as long as the process.
 Status start_detached_thread(const char* name, std::function<void()> work);
 
 }  // namespace sonde::base

@@ -22,7 +22,7 @@ inline constexpr const char* kDirectoryOrFile =
 
 // Null, after a line on standard error that says what to name instead.
 std::unique_ptr<run::Source> open_run(const std::string& directory);
-// The same for commands that cannot use a run without any record.
+// As open_run, for commands that cannot use a run without any record.
 std::unique_ptr<run::Source> open_records(const std::string& directory);
 
 // Says what could not be read. False when nothing could be.

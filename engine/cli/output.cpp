@@ -29,7 +29,7 @@ void prepare_output() noexcept { ::signal(SIGPIPE, SIG_IGN); }
 bool print(std::string_view text) noexcept {
   static bool reader_gone = false;
   if (!reader_gone && !write_all(STDOUT_FILENO, text)) {
-    // EPIPE is no error: the reader has seen enough.
+    // EPIPE is not an error: the reader has seen enough.
     if (errno != EPIPE) complain("cannot write the output; is the disk full?");
     reader_gone = true;
   }

@@ -33,8 +33,6 @@ struct SnapshotsOptions {
   bool csv = false;
 };
 
-constexpr std::size_t kPiece = 1u << 20u;  // bytes to print at a time
-
 // Why there was no record.
 void explain(const run::SnapshotSearch& search, const run::Source& source) {
   const model::Missing missing = search.missing();
@@ -45,25 +43,21 @@ void explain(const run::SnapshotSearch& search, const run::Source& source) {
   for (const std::string& line : report::no_snapshots_lines(reasons)) complain(line);
 }
 
-// Prints records as they come: one is a kilobyte, and there may be millions.
+// Prints records as they come.
 int print_json(run::SnapshotSearch& search, const run::Source& source) {
-  std::string piece = "[";
-  bool first = true;
+  report::TensorJsonArray array;
   search.each([&](const model::Epoch& epoch, const model::TensorStats&, std::string_view record) {
-    piece += first ? "\n" : ",\n";
-    first = false;
-    report::append_tensor_json(piece, epoch, record);
-    if (piece.size() < kPiece) return;
-    print(piece);
-    piece.clear();
+    array.add(epoch, record);
+    if (const std::string piece = array.take_full_piece(); !piece.empty()) print(piece);
   });
   const bool read = report_skipped(search.skipped());
-  print(piece + "\n]\n");
-  if (read && first) explain(search, source);
+  print(array.finish());
+  if (read && array.empty()) explain(search, source);
   return read ? 0 : 1;
 }
 
 void print_csv(const std::vector<analysis::TensorLine>& lines) {
+  constexpr std::size_t kPiece = 1u << 20u;  // bytes to print at a time
   std::string piece = report::tensors_csv_header();
   for (const analysis::TensorLine& line : lines) {
     report::append_tensor_csv(piece, line);
@@ -106,16 +100,16 @@ Run declare_snapshots(CLI::App& app) {
   const auto options = std::make_shared<SnapshotsOptions>();
   run::SnapshotQuery& query = options->query;
   add_directory(app, options->directory, kDirectoryOrFile);
-  app.add_option("--tensor", query.tensor, "Only tensors whose name fits, as 'layer*.weight'");
-  app.add_option("--epoch", query.epoch, "Only the epoch of this number");
+  app.add_option("--tensor", query.tensor,
+                 "Only tensors whose name matches, such as 'layer*.weight'");
+  app.add_option("--epoch", query.epoch, "Only the epoch with this number");
   auto* weights = app.add_flag_callback(
       "--weights", [options] { options->query.gradients = false; }, "No gradients");
   app.add_flag_callback(
          "--gradients", [options] { options->query.weights = false; }, "Only gradients")
       ->excludes(weights);
   add_choice(app, query.choice);
-  app.add_flag("--all", options->all,
-               "All epochs, also where only the newest of each tensor would be readable");
+  app.add_flag("--all", options->all, "All epochs, however long the table gets");
   auto* csv = app.add_flag("--csv", options->csv, "CSV instead of a table: all lines, all digits");
   app.add_flag("--json", options->json,
                "The records as JSON, histograms included, in the order in which they were written")

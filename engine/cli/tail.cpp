@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/cli/command.h"
 #include "engine/cli/opening.h"
@@ -101,14 +102,16 @@ int run_tail(const TailOptions& options) {
 Run declare_tail(CLI::App& app) {
   const auto options = std::make_shared<TailOptions>();
   add_directory(app, options->directory, kDirectory);
-  app.add_flag("--once", options->once, "Print the scopes that are open now and end");
-  app.add_option("-n,--lines", options->lines, "Spans that closed before, to begin with")
+  app.add_flag("--once", options->once, "Print the scopes that are open now and exit");
+  app.add_option("-n,--lines", options->lines, "How many already closed spans to show first")
       ->capture_default_str();
-  app.add_option("--name", options->name, "Only spans whose name fits, as 'val*'; on every level");
+  app.add_option("--name", options->name,
+                 "Only spans whose name matches, such as 'val*'; at every level");
   app.add_option("--level", options->level,
                  "epoch: epochs, validations and what is outside of them; step: steps and batches "
                  "too (the default); all: every span")
-      ->check(CLI::IsMember({"epoch", "step", "all"}));
+      ->check(CLI::IsMember(std::vector<std::string>(model::kLevelNames.begin(),
+                                                     model::kLevelNames.end())));
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

@@ -1,5 +1,5 @@
-// Parses the text of one batch with simdjson. This header does not include simdjson, so users of the
-// reader do not need it.
+// Parses the text of one batch with simdjson. This header does not include simdjson, so users of
+// the reader do not need it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace sonde::codec {
 
 class BatchParser {
  public:
-  // Bytes behind the text that must be readable and blank: the parser could take a bracket there for
+  // Bytes after the text that must be readable and blank: the parser could take a bracket there for
   // one that the text lacks.
   static constexpr std::size_t kPadding = 64;
 

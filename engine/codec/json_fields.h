@@ -150,11 +150,11 @@ inline void read_number(std::string_view token, std::uint64_t& out) {
   if (!parse_unsigned(token, out)) out = static_cast<std::uint64_t>(integer_of(token));
 }
 
-// An object's text. It is handed on as it stands, and simdjson checks only what it is asked for, so
-// it is checked here.
+// An object's text. The text is handed on as it stands, and simdjson checks only what it is asked
+// for, so it is checked here.
 inline std::string_view object_text(ondemand::object& object) {
   const std::string_view text = trim(must(object.raw_json()));
-  if (!is_legal_object(text)) refuse("an object is no legal JSON");
+  if (!is_legal_object(text)) refuse("an object is not valid JSON");
   return text;
 }
 

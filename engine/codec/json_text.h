@@ -12,7 +12,7 @@ namespace sonde::codec {
 
 std::string_view trim(std::string_view text) noexcept;
 
-// The text between the quotes of a string token. False when it is no string.
+// The text between the quotes of a string token. False when it is not a string.
 bool string_body(std::string_view token, std::string_view& body) noexcept;
 
 // Undoes the escapes. A lone surrogate becomes its three bytes, so that text from our writer comes

@@ -55,7 +55,7 @@ base::Status Reader::read(const PaddedText& text, const std::string& name, model
   }
   if (fault.error == 0) return {};
   out.clear();
-  return {fault.error, name + " is no spool file that can be read (" + fault.reason + ")"};
+  return {fault.error, "cannot read " + name + " as a spool file (" + fault.reason + ")"};
 }
 
 base::Status Reader::read_text(std::string_view json, model::Batch& out, Detail detail) {

@@ -13,7 +13,7 @@
 
 namespace sonde::codec {
 
-// A text with the blank padding that the parser wants behind it. The buffer grows and is kept: a
+// A text, followed by the blank padding that the parser wants. The buffer grows and is kept: a
 // summary reads thousands of files of about the same size.
 class PaddedText {
  public:
@@ -35,10 +35,12 @@ class Reader {
  public:
   Reader();
   ~Reader();
-  // Replaces the contents of `out`. Unknown keys are skipped; a newer schema_version is EPROTO,
-  // text that is no batch EINVAL, both with `name` in the words. `out` is empty after an error.
+  // Replaces the contents of `out`. Unknown keys are skipped. A newer schema_version is EPROTO and
+  // text that is not a batch is EINVAL; both have `name` in the message. `out` is empty after an
+  // error.
   base::Status read(const PaddedText& text, const std::string& name, model::Batch& out,
                     Detail detail = Detail::kAll);
+  // For a collector, which has the text and no file; no caller yet.
   base::Status read_text(std::string_view json, model::Batch& out, Detail detail = Detail::kAll);
 
  private:

@@ -27,7 +27,8 @@ inline constexpr std::array<std::string_view, kCountOfKeys> kKeys = {
     "id\"",   "span_id\"", "tensor_name\"", "shape\"", "dtype\"",
     "mode\"", "stats\"",   "blob_uri\"",    "ts_ns\"", "attrs\""};
 
-// The members of "stats", in the order in which they are written: the numbers, the rest, the counts.
+// The members of "stats", in the order in which they are written: the numbers, the rest, the
+// counts.
 template <typename T>
 struct Statistic {
   std::string_view key;

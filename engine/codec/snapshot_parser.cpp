@@ -71,7 +71,7 @@ void SnapshotParser::one(ondemand::object object) {
   snapshot.json = out_.arena.copy(object_text(object));
 }
 
-// A value of the wrong type is left out: it is no reason to refuse the file.
+// A value of the wrong type is left out: that is not a reason to refuse the file.
 void SnapshotParser::look_inside(std::size_t key, std::string_view token, ondemand::value& value) {
   model::TensorStats& tensor = out_.tensors.back();
   switch (key) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/json_members.h"
+#include "engine/base/level_names.h"
 #include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
 #include "engine/model/span_fields.h"
@@ -32,8 +33,8 @@ constexpr std::size_t kShortestOfUse = model::kTimingAttr.size() + model::kDispa
 // that an epoch was cut short or a step skipped. True as long as the name is not known, because it
 // comes after the attributes.
 bool tells_more(std::string_view name) {
-  return name.data() == nullptr || name == "epoch" || name == "step" || name == "batch" ||
-         name.ends_with(".session");
+  return name.data() == nullptr || name == base::kEpoch || name == base::kStep ||
+         name == base::kBatch || name.ends_with(".session");
 }
 
 }  // namespace

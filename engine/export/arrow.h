@@ -67,7 +67,7 @@ namespace sonde::exporting {
 // taken. Throws std::bad_alloc; the callbacks throw nothing and return an errno.
 void export_spans(std::shared_ptr<const model::Batch> spans_and_marks, ArrowArrayStream* out);
 
-// The same for any table, which is made when the consumer first asks.
+// As export_spans, for any table; `make` is called when the consumer first asks.
 using MakeTable = std::function<ColumnTable()>;
 void export_table(MakeTable make, ArrowArrayStream* out);
 

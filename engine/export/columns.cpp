@@ -18,7 +18,8 @@ bool is_ascii(std::string_view text) {
   return seen < 0x80;
 }
 
-// Length of the UTF-8 sequence at the start of `text`, 0 if there is none. Arrow takes no surrogates.
+// Length of the UTF-8 sequence at the start of `text`, 0 if there is none. Arrow takes no
+// surrogates.
 std::size_t sequence_length(std::string_view text) {
   std::uint32_t code = 0;
   const std::size_t length = base::decode_utf8(text, 0, code);

@@ -16,9 +16,9 @@ namespace sonde::journal {
 // The values of Header::pending, besides 0 for no announcement.
 // A batch is being written. If it is at its destination, so are its records.
 inline constexpr std::uint64_t kBatch = 1;
-// The same, and the batch has the open scopes too: nothing is left in the journal after it.
+// A batch is being written that has the open scopes too: nothing is left in the journal after it.
 inline constexpr std::uint64_t kLastBatch = 2;
-// There is no batch; the tails are being copied.
+// No batch is being written; the tails are being copied.
 inline constexpr std::uint64_t kTailsOnly = 3;
 
 // Step 1, before the batch is written. The pending tails of the lanes are set already.
@@ -42,8 +42,8 @@ void commit_tails(record::Header& header, const Lanes& lanes) {
   header.pending.store(0, std::memory_order_release);
 }
 
-// The same steps on the journal of this process, which begins at this address, for code that does
-// not know its layout.
+// The two steps on the journal of this process, which begins at this address, for code that does
+// not know the journal's layout.
 class OwnCommit {
  public:
   explicit OwnCommit(std::byte* journal) : header_(*reinterpret_cast<record::Header*>(journal)) {}

@@ -19,7 +19,7 @@ inline constexpr std::string_view kJournalSuffix = ".journal";
 std::string file_name(std::int64_t started_ns, const base::Id& key);
 
 // Only reads: it neither writes nor locks out the owner. A batch that was announced and is at its
-// destination is left out. A file that is no journal, or one of another version, is an error
+// destination is left out. A file that is not a journal, or one of another version, is an error
 // (EPROTO) whose text says which version it has and what to do.
 base::Status inspect(const std::string& path, const Destination& destination, model::Process& out);
 

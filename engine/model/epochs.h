@@ -8,13 +8,14 @@
 #include <unordered_map>
 
 #include "engine/base/id.h"
+#include "engine/base/level_names.h"
 #include "engine/model/runs.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
 
 // Spans of this name are the only ones that have snapshots.
-inline constexpr std::string_view kEpochName = "epoch";
+inline constexpr std::string_view kEpochName = base::kEpoch;
 
 struct Epoch {
   std::int64_t index = kNone;

@@ -16,7 +16,7 @@ class IdIndex {
  public:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
-  // Of several spans with one id the first is found. Keeps pointing at `spans`.
+  // Where several spans have one id, the first is found. Keeps pointing at `spans`.
   explicit IdIndex(std::span<const Span> spans)
       : spans_(spans), slots_(std::bit_ceil(spans.size() * 2 + 1), kNone) {
     for (std::uint32_t row = 0; row < spans.size(); ++row) {

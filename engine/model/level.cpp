@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "engine/base/level_names.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
@@ -19,18 +20,17 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, N>& nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-constexpr std::array<std::string_view, 2> kEpochs = {"epoch", "validation"};
-constexpr std::array<std::string_view, 2> kSteps = {"step", "batch"};
-constexpr std::array<std::string_view, 4> kParts = {"data_load", "forward", "backward",
-                                                    "optimizer_step"};
+constexpr std::array<std::string_view, 2> kEpochs = {base::kEpoch, base::kValidation};
+constexpr std::array<std::string_view, 2> kSteps = {base::kStep, base::kBatch};
+constexpr std::array<std::string_view, 4> kParts = {base::kDataLoad, base::kForward,
+                                                    base::kBackward, base::kOptimizerStep};
 
 }  // namespace
 
 std::optional<Level> level_called(std::string_view name) noexcept {
-  if (name == "epoch") return Level::kEpoch;
-  if (name == "step") return Level::kStep;
-  if (name == "all") return Level::kAll;
-  return {};
+  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), name);
+  if (found == kLevelNames.end()) return {};
+  return static_cast<Level>(found - kLevelNames.begin());
 }
 
 bool level_is_fixed(std::string_view name) noexcept {

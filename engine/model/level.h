@@ -1,6 +1,7 @@
 // The level of a span in a training run. Live lines show only the upper levels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,7 +20,8 @@ enum class Level : std::uint8_t {
   kAll,    // the parts of a step (data_load, forward, backward, optimizer_step) and all else in it
 };
 
-// "epoch", "step", "all".
+// What options call the levels, in the order of Level.
+inline constexpr std::array<std::string_view, 3> kLevelNames = {"epoch", "step", "all"};
 std::optional<Level> level_called(std::string_view name) noexcept;
 
 // The scopes around a span, as far as they are known.

@@ -12,7 +12,7 @@ struct Missing {
     kRank,
     kName,       // of spans
     kEpoch,      // nothing was captured of it
-    kTensor,     // no name fits the pattern
+    kTensor,     // no name matches the pattern
     kGradients,  // there are only weights
     kWeights,    // there are only gradients
     kCaptures,   // nothing was captured at all

@@ -49,7 +49,7 @@ class Runs {
   // The run of a span that was added. What a process recorded outside of its sessions belongs to
   // the next one, or to the last.
   const RunPart& part_of(const Span& span) const;
-  // Its number alone; 0 for a process that was not there while adding.
+  // The number of that run; 0 for a process that was not there while adding.
   std::size_t run_of(const Span& span) const;
   const std::vector<RunPart>& parts() const noexcept { return parts_; }  // by start
 

@@ -59,7 +59,7 @@ struct Field {
   static constexpr unsigned kForms = kFormsOf;
   static constexpr std::string_view kName{kText.text, sizeof kText.text - 1};
   static constexpr std::string_view key() noexcept { return {kKey.data(), kKey.size()}; }  // ,"x":
-  // As it stands in a file behind the first quote: x"
+  // As it stands in a file after the first quote: x"
   static constexpr std::string_view quoted() noexcept { return key().substr(2, kName.size() + 1); }
   static constexpr const auto& of(const Span& span) noexcept { return span.*kMemberOf; }
   static constexpr auto& of(Span& span) noexcept { return span.*kMemberOf; }

@@ -55,20 +55,21 @@ struct Span {
   bool is_session() const noexcept { return !parent_id && name.ends_with(".session"); }
   // What closed it when its own code did not: "parent", "death", ...; "" otherwise.
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
-  // Its duration is that of the host, which did not wait for the device, so no share is computed
-  // from it. The device's time is gpu_ns, where that is known.
+  // True where the duration is that of the host, which did not wait for the device, so no share is
+  // computed from it. The device's time is gpu_ns, where that is known.
   bool dispatched() const noexcept { return attr(kTimingAttr).is(kDispatch); }
   // The attribute of that name; an empty value where there is none.
   base::JsonValue attr(std::string_view name) const noexcept {
     return base::find_member(attrs, name);
   }
-  // Its end; while open, the largest number.
+  // The end; while open, the largest number.
   std::int64_t end_or_never_ns() const noexcept {
     return open() ? std::numeric_limits<std::int64_t>::max() : end_ns;
   }
   // kNone while open; never negative, also where a damaged file has the times wrong.
   std::int64_t duration_ns() const noexcept { return time_until(end_ns); }
-  // The same; for an open span, how long it has been open so far, kNone if that is not known.
+  // As duration_ns, but for an open span how long it has been open so far; kNone if that is not
+  // known.
   std::int64_t length_ns() const noexcept { return time_until(open() ? seen_ns : end_ns); }
 
  private:

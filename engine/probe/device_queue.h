@@ -20,7 +20,7 @@ bool queue_watched() noexcept;
 
 // A piece of work is about to be handed over, or just was. Its number, never 0.
 std::uint64_t queue_submit() noexcept;
-// It is done, at this time of the monotonic clock.
+// The piece is done, at this time of the monotonic clock.
 void queue_done(std::uint64_t piece, std::uint64_t now_ns) noexcept;
 // It will never be known when this piece, or one before it, was done: marks that wait are unknown.
 void queue_abandon(std::uint64_t piece) noexcept;

@@ -131,7 +131,7 @@ base::Status Backing::make_file(NewFile& file) {
   return {};
 }
 
-// Where this fails the new file is still mapped elsewhere.
+// Where this fails, the new file stays mapped at its own address.
 base::Status Backing::move_onto(NewFile& file, const BlockPool& used) {
   const std::scoped_lock standstill(mutex_, detail::names_mutex());
   journal_header().block_count.store(file.blocks);

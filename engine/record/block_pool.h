@@ -14,8 +14,8 @@ inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while the
 inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
 inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
 
-// Taking and freeing needs no lock: the free blocks are a stack with a tag against reuse, and
-// behind it come the blocks that were never used, in order.
+// Taking and freeing needs no lock: the free blocks are a stack with a tag against reuse. When it
+// is empty, the blocks that were never used are taken in order.
 class BlockPool {
  public:
   // -- any thread --
@@ -39,7 +39,7 @@ class BlockPool {
 
   // Every block is free again and as if never used.
   void reset(std::uint32_t usable) noexcept;
-  // Forgets free blocks behind the last used one: the journal is as small again as what it holds.
+  // Forgets the free blocks after the last used one: the journal shrinks to what it holds.
   void compact() noexcept;
   // A session may use all blocks. Without one, recording keeps the blocks that are in use (the
   // stacks of a burst of tasks) and kIdleBlocks beside them.
@@ -48,7 +48,7 @@ class BlockPool {
 
   // -- where the file ends: the lifecycle and the drain thread's Journal::grow --
 
-  // Blocks from `number` on are memory that no file backs; kMaxBlocks: no such end is near.
+  // Blocks from `number` on are memory that no file backs; kMaxBlocks: the file has room for all.
   void set_file_end(std::uint32_t number) noexcept { file_end_.store(number); }
   std::uint32_t file_end() const noexcept { return file_end_.load(); }
   bool nears_file_end() const noexcept {

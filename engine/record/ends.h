@@ -7,15 +7,15 @@
 
 namespace sonde::record {
 
-// Any thread. Kept until take_end is called for it, which the holder of the handle has to do.
+// Any thread. The holder of the handle must call take_end, which drops the entry.
 void note_end(std::uint64_t sequence, std::uint64_t end_ns) noexcept;
 // Any thread. Monotonic; 0: none was noted. take_end forgets it.
 std::uint64_t noted_end(std::uint64_t sequence) noexcept;
 std::uint64_t take_end(std::uint64_t sequence) noexcept;
 
 namespace detail {
-// In a forked child: the parent's mean nothing here, and a thread that does not exist here may hold
-// the lock.
+// In a forked child: the parent's entries mean nothing here, and a thread that does not exist here
+// may hold the lock.
 void forget_ends() noexcept;
 }  // namespace detail
 

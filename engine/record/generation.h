@@ -34,11 +34,11 @@ extern std::atomic<Generation> g_valid_since;
 // As begin_generation, but lanes and handles of all earlier generations are void.
 void begin_void_generation() noexcept;
 
-// What provenance() says from now on of the generations until this one, as far as it has not kept
-// another answer for them: the session ends, or the process has forked, and the header of the
-// journal will say something else.
+// From now on provenance() gives this answer for all generations up to this one, unless it already
+// has one for them. Called when the session ends and when the process has forked, because the
+// header of the journal will then say something else.
 void keep_provenance(const Provenance& past) noexcept;
-// Around a fork: no thread is at the list of past ones meanwhile.
+// While a fork is under way, no thread may hold the list of past generations.
 void lock_provenance() noexcept;
 void unlock_provenance() noexcept;
 }  // namespace detail
@@ -57,7 +57,7 @@ inline bool is_void(Generation made_in) noexcept {
   return made_in < detail::g_valid_since.load(std::memory_order_acquire);
 }
 
-// Of what is recorded now.
+// The provenance of what is recorded now.
 Provenance present_provenance() noexcept;
 // Any thread, off the hot path. What is recorded before a session begins is written by that
 // session, with its clock; so the answer may change until the generation's session has ended.

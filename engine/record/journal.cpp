@@ -92,7 +92,7 @@ void Journal::detach_file(bool remove) noexcept {
 
 base::Status Journal::grow() {
   if (!backing_.on_file() || !blocks_.nears_file_end()) return {};
-  // No thread waits for this: blocks behind the end of the file are memory until then, and those in
+  // No thread waits for this: blocks beyond the end of the file are memory until then, and those in
   // use stay so. A margin keeps what is taken meanwhile out of the range that is exchanged.
   const std::uint32_t first = std::max(blocks_.file_end(), blocks_.fresh() + kLowBlocks / 2);
   base::Status status;

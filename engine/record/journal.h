@@ -65,8 +65,8 @@ class Journal {
 
   // -- drain thread --
 
-  // Enlarges the file when its end comes near. Recording does not wait for it: behind the end are
-  // blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
+  // Enlarges the file when recording comes near its end. Recording does not wait for it: beyond the
+  // end are blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
   base::Status grow();
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
   // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
@@ -114,7 +114,7 @@ class Journal {
   void reset(std::uint32_t usable_blocks) noexcept;
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
-  // In the child: forgets everything of the parent's.
+  // In the child: forgets everything that belongs to the parent.
   void after_fork_in_child() noexcept;
 
   Backing backing_;

@@ -39,7 +39,7 @@ std::uint64_t parent_below(const Lane& stack, std::uint32_t depth) noexcept {
 std::uint64_t newest_ns(const Lane& lane) noexcept {
   if (lane.head.load(std::memory_order_relaxed) == 0 || lane.block_used == 0) return 0;
   const std::byte* block = bytes_of_block(lane.block);
-  const std::byte* slot = block + lane.block_used * kSlotBytes;  // behind its header and the others
+  const std::byte* slot = block + lane.block_used * kSlotBytes;  // after its header and the others
   SpanRecord span;
   MarkRecord mark;
   std::memcpy(&span, slot, sizeof span);

@@ -52,9 +52,8 @@ inline ThreadState* this_thread() noexcept {
   return detail::attach_slow();
 }
 
-// The same, but a thread without a lane does not get one, because a session that waits for its
-// first record would begin with that. nullptr: this thread has recorded nothing, or recording is
-// off.
+// As above, but never takes a lane: that would start a session that waits for its first record.
+// nullptr: this thread has recorded nothing, or recording is off.
 ThreadState* this_thread_if_it_records() noexcept;
 
 // Hot. The state of this thread, to record the end of a scope with, even if the gate is closed by

@@ -25,7 +25,7 @@ class LaneTable {
 
   // -- lifecycle --
 
-  // There are no lanes any more: their blocks are gone.
+  // Forgets all lanes: their blocks are gone.
   void reset() noexcept;
   // Lanes that are made from now on count further on than any lane can have got, so that no id
   // comes twice under one key.

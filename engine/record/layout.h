@@ -49,8 +49,8 @@ constexpr std::uint64_t pack_position(std::uint32_t lane, std::uint64_t position
          (position & ((std::uint64_t{1} << kSequenceBits) - 1));
 }
 
-// Stands there instead when there was no room for the record: the scope is over, and only a counter
-// says so.
+// Stands in OpenScope::closing instead of a position when there was no room for the record: the
+// scope is over, and only a counter says so.
 inline constexpr std::uint64_t kNoRecord = ~std::uint64_t{0};
 
 enum class RecordKind : std::uint8_t { kNone = 0, kSpan = 1, kMark = 2, kThread = 3 };
@@ -89,7 +89,7 @@ struct OpenScope {
   std::uint64_t start_ns;  // monotonic
   std::int64_t index;
   std::uint64_t
-      closing;  // pack_position of the ring slot behind the record that closes it; 0: still open
+      closing;  // pack_position of the ring slot after the record that closes it; 0: still open
   std::uint64_t aux;
   std::uint32_t name;          // id in the names; 0: the name is text in the lane's arena
   std::uint32_t static_attrs;  // id in the names of a JSON fragment; 0: none
@@ -158,7 +158,7 @@ struct BlockHeader {
   std::atomic<BlockType> type;
   std::atomic<std::uint32_t> next;  // block that continues the ring; 0: none yet
   std::uint64_t base;               // ring position of the first slot
-  std::uint64_t end;                // ring position behind the last; valid once next is set
+  std::uint64_t end;                // ring position after the last; valid once next is set
   std::uint8_t reserved[40];
 };
 static_assert(sizeof(BlockHeader) == kSlotBytes);

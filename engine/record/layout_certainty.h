@@ -8,12 +8,12 @@
 
 namespace sonde::record {
 
-// Is its place certain? Once true, the record does not change any more.
+// Is the place of this span certain? Once true, the record does not change any more.
 inline bool is_certain(SpanRecord& record) noexcept {
   return std::atomic_ref(record.certainty).load(std::memory_order_acquire) == Certainty::kCertain;
 }
 
-// Its place is certain from now on. False: its thread is changing it at this very moment.
+// Makes the place of this span certain. False: its thread is changing it at this very moment.
 inline bool make_certain(SpanRecord& record) noexcept {
   Certainty state = Certainty::kProvisional;
   return std::atomic_ref(record.certainty)

@@ -52,7 +52,7 @@ inline bool write_float(ThreadState& thread, Lane& stack, std::uint32_t name,
   return true;
 }
 
-// Cold form: with text behind the record.
+// Cold form, for a mark with text, which follows the record.
 std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& record,
                               const MarkValue& value) noexcept;
 

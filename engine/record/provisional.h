@@ -23,9 +23,9 @@ class Provisional {
   explicit operator bool() const noexcept { return record_ != nullptr; }
   // The sequence of its parent, as far as is known.
   std::uint64_t parent() const noexcept { return record_->parent; }
-  // Gives it another parent. False: the drain thread waited no longer and has read it.
+  // Gives it another parent. False: the drain thread has read the record already.
   bool move(std::uint64_t parent) const noexcept;
-  // Its place is certain now.
+  // Makes the place of this span certain.
   void settle() const noexcept {
     Certainty provisional = Certainty::kProvisional;
     std::atomic_ref(record_->certainty)

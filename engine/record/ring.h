@@ -10,7 +10,7 @@
 
 namespace sonde::record {
 
-// Any thread. Position behind the newest record that is complete.
+// Any thread. The position after the newest record that is complete.
 inline std::uint64_t ring_end(const Lane& lane) noexcept {
   return lane.head.load(std::memory_order_acquire);
 }

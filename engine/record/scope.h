@@ -27,7 +27,7 @@ struct ScopeStart {
   std::string_view attrs = {};  // JSON members
 };
 
-// The same for a scope whose name is interned and that has no text.
+// As ScopeStart, for a scope whose name is interned and that has no text.
 struct PlainStart {
   std::uint32_t name = 0, static_attrs = 0;
   std::int64_t index = 0;
@@ -233,7 +233,8 @@ void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
 // Closes a scope that need not be the innermost: those opened in it go on, as children of what it
 // was in. For the owner of the stack.
 void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
-// The same, but they go on as children of another scope of that name, which begins in its place.
+// As close_beneath, but the scopes in it go on as children of another scope of the same name, which
+// begins in its place.
 struct Renewal {
   std::int64_t index = 0;
   std::uint64_t end_ns = 0;    // of the scope that ends

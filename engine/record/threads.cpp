@@ -130,7 +130,7 @@ void open_gate() noexcept {
 
 namespace {
 
-// With the gate closed: can no thread but this one have found it open?
+// Gate closed: true when no other thread can still be past it.
 bool no_other_thread_records() noexcept {
   if (detail::g_attaching.load(std::memory_order_seq_cst) != 0) return false;
   Journal& journal = Journal::instance();

@@ -12,8 +12,8 @@ namespace sonde::report {
 // Why one session has none, and what to do about it.
 std::string no_snapshots_line(const analysis::NoSnapshots& why);
 
-// The same for all sessions of a directory, one line for each reason, with the sessions it is true
-// of. Without any session: that the whole run has to be named.
+// Explains all sessions of a directory, one line for each reason, with the sessions it is true of.
+// Without any session: that the whole run has to be named.
 std::vector<std::string> no_snapshots_lines(std::span<const analysis::NoSnapshots> sessions);
 
 }  // namespace sonde::report

@@ -36,7 +36,7 @@ std::string percent(double share) {
   return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100 * share);
 }
 
-// Of what has ended; a dash where nothing has.
+// A figure of the spans that have ended; a dash where none has.
 std::string of_closed(const SummaryNode& node, std::int64_t ns) {
   return duration(node.count == 0 ? model::kNone : ns);
 }

@@ -11,7 +11,7 @@ namespace sonde::report {
 // time, open spans) are left out. Ends with notes on what the figures leave out.
 std::string summary_text(const analysis::Summary& summary);
 
-// The same table for a browser, with the notes below it.
+// The table of summary_text for a browser, with the notes below it.
 std::string summary_html(const analysis::Summary& summary);
 
 std::string summary_json(const analysis::Summary& summary);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/summary.h"
+#include "engine/base/level_names.h"
 #include "engine/model/line.h"
 #include "engine/report/hint.h"
 
@@ -65,23 +66,24 @@ void count_steps(const std::vector<SummaryNode>& nodes, std::string_view name, s
 
 std::string skipped_note(const Summary& summary) {
   std::string out;
-  for (const std::string_view name : {"step", "batch"}) {
+  for (const std::string_view name : {base::kStep, base::kBatch}) {
     std::uint64_t all = 0, skipped = 0;
     for (const analysis::RankSummary& rank : summary.ranks)
       count_steps(rank.roots, name, all, skipped);
     if (skipped == 0) continue;
     out += fmt::format("The scaler skipped {} of {} {}{}: their gradients were not finite.\n",
                        skipped, all, name,
-                       all == 1          ? ""
-                       : name == "batch" ? "es"
-                                         : "s");
+                       all == 1               ? ""
+                       : name == base::kBatch ? "es"
+                                              : "s");
   }
   return out;
 }
 
 std::string open_note(const Summary& summary) {
   if (!any_node(summary, [](const SummaryNode& n) { return n.open_ns != 0; })) return {};
-  return "Totals and shares count what is open with the time so far, the other figures do not.\n";
+  return "Totals and shares include open spans with their time so far; the other figures do "
+         "not.\n";
 }
 
 }  // namespace
@@ -97,7 +99,7 @@ std::string summary_notes(const Summary& summary) {
   }
   if (summary.orphans != 0) {
     out += fmt::format(
-        "The parents of {} spans did not come in time to be waited for: see (orphans).\n",
+        "{} spans are under (orphans): their parents were recorded too late.\n",
         summary.orphans);
   }
   if (summary.names_folded) {

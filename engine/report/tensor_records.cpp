@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -61,5 +62,18 @@ void append_tensor_json(std::string& out, const model::Epoch& epoch, std::string
   if (record[members] != '}') out += ',';
   out += record;
 }
+
+void TensorJsonArray::add(const model::Epoch& epoch, std::string_view record) {
+  piece_ += empty_ ? "\n" : ",\n";
+  empty_ = false;
+  append_tensor_json(piece_, epoch, record);
+}
+
+std::string TensorJsonArray::take_full_piece() {
+  constexpr std::size_t kPiece = 1u << 20u;  // bytes
+  return piece_.size() < kPiece ? std::string() : std::exchange(piece_, {});
+}
+
+std::string TensorJsonArray::finish() { return std::exchange(piece_, {}) + "\n]\n"; }
 
 }  // namespace sonde::report

@@ -22,4 +22,20 @@ void append_tensor_csv(std::string& out, const analysis::TensorLine& line);
 // The record as it is in the spool, with epoch, run and rank in front.
 void append_tensor_json(std::string& out, const model::Epoch& epoch, std::string_view record);
 
+// Writes records as one JSON array, a record per line. One record is a kilobyte, and there may be
+// millions, so the text is handed out in pieces.
+class TensorJsonArray {
+ public:
+  void add(const model::Epoch& epoch, std::string_view record);
+  // Returns the text since the last call, for the caller to print; "" until a piece is full.
+  std::string take_full_piece();
+  // Ends the array and returns the rest of its text.
+  std::string finish();
+  bool empty() const noexcept { return empty_; }
+
+ private:
+  std::string piece_ = "[";
+  bool empty_ = true;
+};
+
 }  // namespace sonde::report

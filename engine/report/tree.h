@@ -13,13 +13,13 @@ namespace sonde::report {
 struct TreeOptions {
   // Siblings of one name that are printed; the rest becomes one line that adds them up. 0: all.
   std::size_t sibling_limit = 20;
-  bool attrs = false;  // attributes behind the marks, as JSON
+  bool attrs = false;  // attributes after the marks, as JSON
   // If given, and a rank has more than one run: a line above each run says which it is.
   const model::Runs* runs = nullptr;
   bool number_runs = true;
 };
 
-// One line per span, two spaces per level, marks behind their span. Several ranks are drawn as one
+// One line per span, two spaces per level, marks after their span. Several ranks are drawn as one
 // group each, and so are several runs, the oldest first. Ends with a newline; "(no spans)" for
 // none.
 std::string tree_text(std::span<const model::Span> spans, std::span<const model::Mark> marks,

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kNoRun = -1;
 
-// When an entry was last added to or removed from a folder; kNoRun if it is no folder.
+// When an entry was last added to or removed from a folder; kNoRun if it is not a folder.
 std::int64_t changed_ns(const std::string& folder) {
   struct stat info;
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return kNoRun;

@@ -41,7 +41,7 @@ class Reader {
   const Skipped& skipped() const noexcept { return skipped_; }
 
  private:
-  // True if the status is ok. What is gone since the source was listed is no problem.
+  // True if the status is ok. A file that is gone since the source was listed is not a problem.
   bool note(const base::Status& status);
   // Refreshes the source, unless no process could have stored anything since the last time.
   base::Status list_again();

@@ -68,7 +68,7 @@ class SnapshotSearch {
   model::Epochs epochs_;
   std::vector<model::Span> epoch_spans_, sessions_;
   std::deque<std::string> texts_;  // their attributes
-  // Of the runs and ranks that are wanted.
+  // The names of tensors and the epochs that the wanted runs and ranks have.
   std::set<std::string, std::less<>> names_;
   std::set<std::int64_t> indexes_;
 };

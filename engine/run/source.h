@@ -24,7 +24,7 @@ class Source {
 
   // What is read: the output directory.
   virtual const std::string& name() const = 0;
-  // The same as the user called it, for messages.
+  // The output directory as the user called it, for messages.
   virtual const std::string& called() const { return name(); }
   // False for a part of a run, such as a single file of a spool: it has no processes.
   virtual bool is_whole_run() const { return true; }

@@ -43,7 +43,7 @@ class Captures {
   std::size_t collected() const noexcept { return collected_; }
   // Messages about the first values of the session that are not finite; mostly there are none.
   std::vector<std::string> take_alarms() { return alarms_.take_texts(); }
-  // Waits for nothing any more: every capture is complete with what there is of it.
+  // Stops waiting: every capture counts as complete, with the data it has.
   void give_up();
   // Captures that are added from now on are lost and counted.
   void close();

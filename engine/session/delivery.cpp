@@ -146,7 +146,7 @@ void Delivery::say_full(const Queue& queue) {
   base::log_once(base::LogLevel::kWarning, "flush", "sinks-full",
                  "the output (" + queue.names() +
                      ") does not keep up, and the newest batches are not shown there",
-                 "look what holds up standard output or the logging handlers");
+                 "find out what blocks standard output or the logging handlers");
 }
 
 void Delivery::say_late(const Queue& queue, std::size_t batches) {
@@ -154,7 +154,7 @@ void Delivery::say_late(const Queue& queue, std::size_t batches) {
   base::log_once(base::LogLevel::kWarning, "flush", "sinks-late",
                  "the output (" + queue.names() + ") was stuck when the session ended, and " +
                      std::to_string(batches) + " batches were not shown there",
-                 "look what holds up standard output or the logging handlers");
+                 "find out what blocks standard output or the logging handlers");
 }
 
 Delivery::Delivery(std::vector<std::shared_ptr<Sink>> sinks) {
@@ -169,7 +169,7 @@ void Delivery::start() {
 
 std::unique_ptr<OutgoingBatch> Delivery::accept(std::unique_ptr<OutgoingBatch> batch) noexcept {
   if (!queue_) return batch;
-  if (by_ == By::kNone) guarded("delivery", [&] { return start(), true; });
+  if (by_ == By::kNone && !guarded("delivery", [&] { return start(), true; })) by_ = By::kCaller;
   if (by_ != By::kThread) {
     for (const auto& sink : queue_->sinks) hand(*sink, *batch);
     return batch;

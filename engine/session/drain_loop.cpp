@@ -191,7 +191,7 @@ void DrainLoop::last_tick(const Patience& patience) {
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
   }
-  // From here: the spool may have taken its time.
+  // The deadline counts from here, because the spool may have taken its time.
   sinks_.await(deadline_after(patience.sinks_ns));
   sinks_.close();
 }

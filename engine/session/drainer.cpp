@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/level_names.h"
 #include "engine/journal/commit.h"
 #include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
@@ -54,7 +55,7 @@ bool Waiting::resolve(const journal::GpuEvents& events, model::Span& span) {
     probe::queue_release(end);
     return true;
   }
-  static const std::uint32_t kStep = record::intern("step");
+  static const std::uint32_t kStep = record::intern(base::kStep);
   if (const std::int64_t bytes = probe::gpu_peak(end); bytes >= 0 && name == kStep)
     span.memory_peak_bytes = bytes;
   probe::gpu_release(start);

@@ -56,7 +56,7 @@ class Drainer {
   // recording: what they change at this moment is shown before or after, or left out.
   void append_open(model::Batch& batch) const;
 
-  // The journal started over: so do the cursors.
+  // The journal started over, so the cursors start over too.
   void start_over() {
     cursors_.clear();
     goals_.clear();
@@ -78,9 +78,9 @@ class Drainer {
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane
 };
 
-// The rings up to there are done with: moves the tails, gives the blocks back.
+// The records up to `moved` are safe: moves the tails of the rings, gives the blocks back.
 void commit(const Moved& moved);
-// The first half of that, before the batch's file is written (see engine/journal/commit.h).
+// The first half of commit(), before the batch's file is written (see engine/journal/commit.h).
 void announce_tails(const Moved& moved);
 
 }  // namespace sonde::session

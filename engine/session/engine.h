@@ -43,11 +43,11 @@ class Engine {
   // session's span, once it is known (see exit_status.h).
   void await_exit_status();
 
-  // Any thread. Its records go through the sinks as soon as they are complete; without a session
-  // they are dropped and counted.
-  // `blob`: the raw tensors of the records in `in_blob`, whose `mode` says why. Null although
-  // `in_blob` has some: they could not be copied, which is said and counted here. `more`: another
-  // of the same epoch follows at once.
+  // Any thread. The records of the capture go through the sinks as soon as they are complete;
+  // without a session they are dropped and counted.
+  // `blob`: the raw tensors of the records in `in_blob`; `mode` is the snapshot mode. Null while
+  // `in_blob` is not empty: the copy failed, which is logged and counted here. `more`: the other
+  // kind of the same epoch follows.
   void add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::BlobSource> blob = nullptr,
                    bool more = false);
   // Any thread. To be called before raw tensors are copied. Empty: there is no room now, and a
@@ -55,8 +55,9 @@ class Engine {
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
 
   // Not quiet. Returns when everything recorded before the call has gone through the sinks, or
-  // after 30 s; sinks that are not durable are waited for 2 s at most. Without a session it stays where it is, for the first write of the next; once there
-  // is little room left for more, it is moved into memory.
+  // after 30 s; sinks that are not durable are waited for 2 s at most. Without a session the
+  // records stay in the rings, for the first write of the next session. When little room is left,
+  // they are moved into the memory for trace().
   void flush();
   // Quiet. Everything held in memory plus the scopes that are open now, in the order they ended.
   // Returns how many older ones had to make room.
@@ -65,7 +66,7 @@ class Engine {
   void forget_trace();
   // Ids of the marks of one span, open or closed, as far as they are held.
   void read_mark_ids(const base::Id& span, std::vector<base::Id>& out);
-  // Of the session, or of the last one once it has ended.
+  // The counters of the session, or of the last one once it has ended.
   Counters counters() const;
 
  private:

@@ -23,7 +23,7 @@ class FirstNonFinite {
 
   bool due() const noexcept { return !marks_due_.empty(); }
   std::vector<std::string> take_texts();
-  // Without ids. Their text is in `arena`.
+  // The marks have no ids yet. Their text is in `arena`.
   std::vector<model::Mark> take_marks(base::Arena& arena);
 
  private:

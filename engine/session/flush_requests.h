@@ -22,7 +22,7 @@ class FlushRequests {
     done_.store(number);
     served_.raise();
   }
-  // No request has to wait any more: the session is over.
+  // The session is over: no request has to wait any more.
   void finish_all() noexcept { finish(~std::uint64_t{0}); }
 
   // Returns when the request is served, or after that time.

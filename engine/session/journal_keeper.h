@@ -52,7 +52,7 @@ class JournalKeeper {
   void say_lost_pages() noexcept;
   // Moves journals of dead processes into the spool, the first time it is called.
   void recover_once() noexcept;
-  // At the end: so many batches could not be written to the spool.
+  // Says, when the session ends, how many batches could not be written to the spool.
   void say_left_behind(std::uint64_t batches) const;
   // The process is about to die by a signal: marks the journal as ended and removes its file if all
   // of it is in the spool.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxMarks = 64;
 constexpr std::size_t kMaxHeld = 10'000;
-// As long as spans may wait for the GPU, which holds up what was recorded behind them.
+// Lines are held as long as spans may wait for the GPU: those hold up what was recorded after them.
 constexpr std::uint64_t kMaxHeldNs = 12'000'000'000;
 
 }  // namespace

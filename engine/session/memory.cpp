@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxWaiting = 1u << 16;
 
-// Both texts in one allocation, which the row owns.
+// Copies both texts into one allocation, which the row owns.
 char* keep(std::string_view a, std::string_view b) {
   if (a.empty() && b.empty()) return nullptr;
   auto* text = static_cast<char*>(std::malloc(a.size() + b.size()));

@@ -48,8 +48,8 @@ constexpr std::size_t packed_bytes() noexcept {
   return bytes;
 }
 
-// The ids and numbers of a span, packed in the order of the table (model/span_fields.h). Text, marks
-// and what is the same for all spans (pid, rank) are kept beside them.
+// The ids and numbers of a span, packed in the order of the table (model/span_fields.h). Text,
+// marks and what is the same for all spans (pid, rank) are kept beside them.
 class PackedSpan {
  public:
   void pack(const model::Span& span) noexcept {

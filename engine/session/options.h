@@ -29,8 +29,8 @@ struct Options {
   snapshot::BlobOptions blobs;  // raw tensors, below the output directory
   std::string attrs;            // of the session span, JSON members
   bool handle_signals = true;  // finish cleanly on SIGTERM and SIGHUP that the host does not handle
-  // Of a child process: no thread, no file and no signal handler before something is recorded; if
-  // nothing ever is, nothing is left behind.
+  // For a child process: there is no thread, no file and no signal handler before something is
+  // recorded; if nothing ever is, nothing is left behind.
   bool on_demand = false;
 
   // Called on the delivery thread, never with a lock held that a recording thread could want.

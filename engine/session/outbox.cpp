@@ -31,7 +31,8 @@ void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string
   try {
     while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
   } catch (const std::bad_alloc&) {
-    // They all stay: the batch is among them, so the caller must not take it for unsent.
+    // All waiting batches stay. The new one is among them, so the caller must not take it for
+    // unsent.
   }
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
 }
@@ -107,7 +108,7 @@ void Outbox::lose(std::size_t snapshots) noexcept {
   lost_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Its positions are committed after those of the batches before it.
+// The positions of the batch are committed after those of the batches before it.
 void Outbox::give_up(std::deque<Waiting>::iterator batch) {
   if (batch == waiting_.begin()) {
     commit(batch->moved);

@@ -41,8 +41,7 @@ class Outbox {
   void lose_snapshots(std::size_t snapshots) noexcept {
     snapshots_lost_.fetch_add(snapshots, std::memory_order_relaxed);
   }
-  // Lets go of what waits: the session is over, and the journal that it leaves behind has those
-  // records.
+  // Drops what waits: the session is over, and the journal that it leaves behind has those records.
   void abandon();
 
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }

@@ -34,14 +34,14 @@ void OutgoingBatch::clear() noexcept {
   earlier_marks.clear();
   open_scopes.clear();
   announcements.clear();
-  encoded_ = false;  // the text stays until the next one is encoded: shrink() goes by its size
+  encoded_ = false;  // the text stays until the next one is encoded: bytes() counts it
 }
 
 void OutgoingBatch::shrink() noexcept {
   constexpr std::size_t kKeptBytes = 256 * 1024;
-  if (json_.size() <= kKeptBytes) return;
+  if (bytes() <= kKeptBytes) return;
   json_ = {};
-  records = {};
+  for (model::Batch* each : {&records, &earlier_marks, &open_scopes}) *each = {};
 }
 
 }  // namespace sonde::session

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "engine/base/face.h"
+#include "engine/model/ending.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
@@ -98,8 +100,9 @@ void Session::end_by_signal() {
   try {
     if (options_.on_termination) options_.on_termination();
     const bool hung_up = termination_requested() == SIGHUP;
-    attributes().set(
-        {{"ended_by", "\"signal\""}, {"signal", hung_up ? "\"SIGHUP\"" : "\"SIGTERM\""}});
+    const char* const signal = hung_up ? "\"SIGHUP\"" : "\"SIGTERM\"";
+    attributes().set({{std::string(model::kEndedByAttr), "\"signal\""},
+                      {std::string(model::kSignalAttr), signal}});
     close_scopes(true);  // recording ends here, so that the last tick sees all of it
     loop_.last_tick(DrainLoop::kOnSignal);
     keeper_.end_by_signal();

@@ -32,10 +32,10 @@ class Sink {
   // of the delivery thread. A sink that needs long for a batch (a network) starts its own thread.
   virtual void accept(const OutgoingBatch& batch) = 0;
 
-  // After each tick in which the sink got a batch, and after later ones until it returns true:
-  // everything recorded before the tick has been accepted. Waits for what the sink has under way,
-  // until `deadline_ns` by base::monotonic_ns() at most; 0: do not wait. `last`: the session ends,
-  // nothing follows. True when nothing is left.
+  // Called after each tick in which the sink got a batch, and after later ones until it returns
+  // true. By then everything recorded before the tick has been accepted. Waits for what the sink
+  // has under way, until `deadline_ns` by base::monotonic_ns() at most; 0: do not wait. `last`: the
+  // session ends, nothing follows. True when nothing is left.
   virtual bool flush(std::uint64_t deadline_ns, bool last) = 0;
 };
 
@@ -43,7 +43,8 @@ class Sink {
 // once for each name.
 void say_sink_failed(std::string_view name, std::string_view what) noexcept;
 
-// Whatever the work of a sink throws, the next one has its turn. False where it has thrown.
+// Runs `work`. An exception is reported and does not keep the other sinks from running. False: it
+// threw, or returned false.
 template <typename Work>
 bool guarded(std::string_view name, Work work) noexcept {
   try {

@@ -20,7 +20,7 @@ namespace sonde::session {
 
 namespace {
 
-// Those that are not durable.
+// The sinks that are not durable.
 std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
   std::vector<std::shared_ptr<Sink>> all;
   if (options.on_batch) all.push_back(std::make_shared<EventStreamSink>(options.on_batch));
@@ -65,7 +65,7 @@ bool Sinks::store(const OutgoingBatch& batch) noexcept {
   });
 }
 
-// True when none is held back any more.
+// True when no batch is held back any more.
 bool Sinks::store_held_back() noexcept {
   if (!held_back_) return true;
   if (!store(*held_back_)) return false;
@@ -73,7 +73,7 @@ bool Sinks::store_held_back() noexcept {
   return true;
 }
 
-// Its records are lost once `next` is committed, which reaches further.
+// The records of the batch are lost once `next` is committed, which reaches further.
 void Sinks::give_up_held_back(Moved& next) noexcept {
   if (spool_) spool_->lose(*held_back_);
   guarded("journal", [&] {

@@ -29,8 +29,8 @@ class Transfer {
 
   // Moves what is recorded now. Spans that wait for the GPU are left where they are.
   void drain();
-  // The same again and again until no span waits, or the time is over. `give_up`: those that still
-  // wait then are written without their GPU time.
+  // As drain(), again and again until no span waits, or the time is over. `give_up`: spans that
+  // still wait then are written without their GPU time.
   void await_gpu(std::uint64_t patience_ns, bool give_up);
   // Moves the captures that are complete. Waits that long for statistics and for files under way.
   void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);

@@ -171,8 +171,8 @@ struct FloatBins {
   }
 };
 
-// As above in lanes of 64 bits, where the counters of all bins fit into one vector. The exact edges
-// are themselves rounded; edges_of sees to it that this is less than the margin, too.
+// As above, in lanes of 64 bits, where the counters of all bins fit into one vector. The exact
+// edges are themselves rounded; edges_of sees to it that this is less than the margin, too.
 struct DoubleBins {
   static constexpr hn::ScalableTag<double> d{};
   static constexpr hn::RebindToUnsigned<decltype(d)> unsigned_d{};

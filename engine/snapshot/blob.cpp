@@ -52,7 +52,7 @@ constexpr auto kGoodbye = std::chrono::seconds(2);
 
 constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max();
 
-// The number behind `key` in a file of the kernel's.
+// The number after `key` in a file of /proc or /sys.
 std::uint64_t number_in(const char* path, std::string_view key, std::uint64_t none) {
   std::string text;
   if (!base::read_file(path, text).ok()) return none;
@@ -64,7 +64,7 @@ std::uint64_t number_in(const char* path, std::string_view key, std::uint64_t no
   return end.ec == std::errc() ? value : none;
 }
 
-// Of the machine, or of the container where that is less.
+// The memory that is free on the machine, or in the container where that is less.
 std::uint64_t available_memory() {
   const std::uint64_t kilobytes = number_in("/proc/meminfo", "MemAvailable:", kUnknown / 1024);
   const std::uint64_t machine = kilobytes * 1024;
@@ -117,7 +117,7 @@ class Pace {
 
 }  // namespace
 
-// What the files of one span take together. They come one right behind the other.
+// What the files of one span take together. They come one right after the other.
 struct SpanSize {
   explicit SpanSize(const base::Id& span) : span_id(span) {}
 
@@ -254,7 +254,8 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
   base::log_once(
       LogLevel::kWarning, "snapshots.blob", kNotCopied,
       "raw tensors of " + with_commas(bytes) + " bytes were not copied: " + with_commas(waiting) +
-          " bytes wait to be written and " + with_commas(most) + " may; the statistics are kept",
+          " bytes already wait to be written, and the limit is " + with_commas(most) +
+          "; the statistics are kept",
       "take raw tensors less often, or free memory");
   return {};
 }
@@ -262,7 +263,7 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
 void BlobWriter::lose() noexcept {
   state_->lost.fetch_add(1);
   base::log_once(LogLevel::kWarning, "snapshots.blob", kNotCopied,
-                 "the raw tensors of a snapshot could not be copied for want of memory; the "
+                 "the raw tensors of a snapshot could not be copied because memory is short; the "
                  "statistics are kept",
                  "take raw tensors less often, or free memory");
 }

@@ -45,10 +45,11 @@ class BlobRoom {
 class BlobSource {
  public:
   virtual ~BlobSource() = default;
-  // In the order of the file, see file_order.
+  // The tensors in the order of the file (see file_order).
   virtual std::span<const SafeTensor> tensors() const noexcept = 0;
-  // On the writer's thread. The next piece of their bytes, a few megabytes, valid until the next
-  // call; an empty one is the end. May wait, but not for long.
+  // Called on the writer's thread. Hands over the next piece of the tensors' bytes, a few
+  // megabytes, which is valid until the next call; an empty piece is the end. May wait, but not for
+  // long.
   virtual base::Status next(std::span<const std::byte>& piece) noexcept = 0;
 };
 

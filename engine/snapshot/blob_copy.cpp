@@ -70,7 +70,7 @@ std::byte* copy_elements(const Tensor& tensor, std::byte* out) {
   if (count == 0) return out;
   const std::size_t size = element_size(tensor.element);
   const auto* from = static_cast<const std::byte*>(tensor.data);
-  // As many of the inner dimensions as lie without gaps are one row.
+  // The inner dimensions, as far as they lie without gaps, are one row.
   std::int64_t row = 1;
   std::uint32_t outer = tensor.strides == nullptr ? 0 : tensor.rank;
   while (outer > 0 && (tensor.sizes[outer - 1] == 1 || tensor.strides[outer - 1] == row))

@@ -33,7 +33,7 @@ class BlobCopy : public BlobSource {
   std::size_t size_ = 0, at_ = 0;
 };
 
-// Writes the elements of a tensor one behind the other; returns the end.
+// Writes the elements of a tensor one after the other; returns the end.
 std::byte* copy_elements(const Tensor& tensor, std::byte* out);
 
 }  // namespace sonde::snapshot

@@ -77,7 +77,7 @@ Status BlobFile::append(std::span<const std::byte> piece) {
     piece = piece.subspan(static_cast<std::size_t>(done));
     written_ += static_cast<std::uint64_t>(done);
   }
-  // This piece starts on its way, and the one before has to have arrived. Its pages are
+  // Starts to write this piece to the disk, and waits for the one before. The pages of that one are
   // given back: they are not read again, and must not push out what the host reads.
   const auto from = static_cast<off64_t>(on_disk_);
   const auto length = static_cast<off64_t>(written_ - on_disk_);

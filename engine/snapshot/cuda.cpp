@@ -74,7 +74,7 @@ bool describe(const Tensor& tensor, cuda::Input& input) {
   if (count == 0) return true;
   std::sort(dimensions, dimensions + rank,
             [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
-  // Those that continue each other are one.
+  // Dimensions that continue each other become one.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     if (kept != 0 &&
@@ -92,6 +92,59 @@ bool describe(const Tensor& tensor, cuda::Input& input) {
     input.strides[kept - 1 - i] = dimensions[i].stride;
   }
   return true;
+}
+
+// What the kernels are told of the tensors of a pass.
+struct Inputs {
+  std::vector<cuda::Input> all;
+  std::size_t tiles = 0;
+};
+
+// False: one of the tensors cannot be measured.
+bool describe(std::span<const Tensor> tensors, Inputs& out) {
+  out.all.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) {
+    cuda::Input input{};
+    if (!describe(tensor, input)) return false;
+    input.first_tile = static_cast<unsigned>(out.tiles);
+    out.tiles += static_cast<std::size_t>((input.count + cuda::kTile - 1) / cuda::kTile);
+    out.all.push_back(input);
+  }
+  return true;
+}
+
+// Starts the kernels on our stream, after all that the stream of the training holds now. The
+// results are copied to the host. False: something could not be started.
+bool launch(CudaDevice& gpu, Workspace& space, const Plan& plan, const Inputs& inputs,
+            base::CuStream training) {
+  const CudaDriver& driver = gpu.driver();
+  const base::CuStream own = gpu.stream();
+  const std::size_t tensors = inputs.all.size(), input_bytes = tensors * sizeof(cuda::Input);
+  std::memcpy(space.host, inputs.all.data(), input_bytes);
+  base::CuPointer at_inputs = space.device, at_outputs = space.device + plan.outputs,
+                  at_edges = space.device + plan.edges, at_moments = space.device + plan.moments;
+  auto count = static_cast<int>(tensors);
+  bool fine = driver.event_record(space.begun, training) == kCuSuccess &&
+              driver.stream_wait_event(own, space.begun, 0) == kCuSuccess &&
+              driver.copy_to_device(at_inputs, space.host, input_bytes, own) == kCuSuccess;
+  const auto start = [&](base::CuFunction kernel, std::size_t blocks, auto&... arguments) {
+    void* list[] = {&arguments...};
+    fine = fine && (blocks == 0 ||
+                    driver.launch(kernel, static_cast<unsigned>(blocks), 1, 1, cuda::kThreads, 1, 1,
+                                  0, own, list, nullptr) == kCuSuccess);
+  };
+  const CudaDevice::Kernels& kernels = gpu.kernels();
+  start(kernels.measure_moments, inputs.tiles, at_inputs, count, at_moments);
+  start(kernels.combine_moments, tensors, at_inputs, at_moments, at_outputs, at_edges);
+  start(kernels.measure_histogram, inputs.tiles, at_inputs, count, at_edges, at_outputs);
+  return fine && driver.copy_to_host(space.host + plan.outputs, at_outputs,
+                                     tensors * sizeof(cuda::Output), own) == kCuSuccess;
+}
+
+// Makes the stream of the training wait until our stream is done with the tensors.
+void hand_over(CudaDevice& gpu, Workspace& space, base::CuStream training) {
+  space.launched = gpu.driver().event_record(space.done, gpu.stream()) == kCuSuccess;
+  gpu.driver().stream_wait_event(training, space.done, 0);
 }
 
 Statistics statistics_of(const cuda::Output& output) {
@@ -165,22 +218,13 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
                            std::vector<std::size_t> records) noexcept {
   CudaDevice* gpu = CudaDevice::of(device);
   if (gpu == nullptr || gpu->prepare(true) != CudaState::kReady) return false;
-  const CudaDriver& driver = gpu->driver();
-  const CudaCalls calls(driver, gpu->context());
+  const CudaCalls calls(gpu->driver(), gpu->context());
   const auto training = static_cast<base::CuStream>(stream);
   try {
-    std::vector<cuda::Input> inputs;
-    inputs.reserve(tensors.size());
-    std::size_t tiles = 0;
-    for (const Tensor& tensor : tensors) {
-      cuda::Input input{};
-      if (!describe(tensor, input)) return false;
-      input.first_tile = static_cast<unsigned>(tiles);
-      tiles += static_cast<std::size_t>((input.count + cuda::kTile - 1) / cuda::kTile);
-      inputs.push_back(input);
-    }
-    if (inputs.empty()) return true;
-    const Plan plan(inputs.size(), tiles);
+    Inputs inputs;
+    if (!describe(tensors, inputs)) return false;
+    if (inputs.all.empty()) return true;
+    const Plan plan(inputs.all.size(), inputs.tiles);
     runs_.reserve(runs_.size() + 1);
     auto run = std::make_unique<Run>();
     run->device = gpu;
@@ -188,32 +232,10 @@ bool CudaStatistics::begin(int device, void* stream, std::span<const Tensor> ten
     run->outputs = plan.outputs;
     run->space = gpu->take(plan.end, plan.edges);
     if (!run->space) return false;
-    Workspace& space = *run->space;
-    const std::size_t input_bytes = inputs.size() * sizeof(cuda::Input);
-    std::memcpy(space.host, inputs.data(), input_bytes);
-    base::CuPointer at_inputs = space.device, at_outputs = space.device + plan.outputs,
-                    at_edges = space.device + plan.edges, at_moments = space.device + plan.moments;
-    auto count = static_cast<int>(inputs.size());
-    const base::CuStream own = gpu->stream();
-    bool fine = driver.event_record(space.begun, training) == kCuSuccess &&
-                driver.stream_wait_event(own, space.begun, 0) == kCuSuccess &&
-                driver.copy_to_device(at_inputs, space.host, input_bytes, own) == kCuSuccess;
-    const auto launch = [&](base::CuFunction kernel, std::size_t blocks, auto&... arguments) {
-      void* list[] = {&arguments...};
-      fine = fine && (blocks == 0 ||
-                      driver.launch(kernel, static_cast<unsigned>(blocks), 1, 1, cuda::kThreads, 1,
-                                    1, 0, own, list, nullptr) == kCuSuccess);
-    };
-    const CudaDevice::Kernels& kernels = gpu->kernels();
-    launch(kernels.measure_moments, tiles, at_inputs, count, at_moments);
-    launch(kernels.combine_moments, inputs.size(), at_inputs, at_moments, at_outputs, at_edges);
-    launch(kernels.measure_histogram, tiles, at_inputs, count, at_edges, at_outputs);
-    fine = fine && driver.copy_to_host(space.host + plan.outputs, at_outputs,
-                                       inputs.size() * sizeof(cuda::Output), own) == kCuSuccess;
-    // Also when something failed: what was begun still uses the memory.
-    space.launched = driver.event_record(space.done, own) == kCuSuccess;
-    driver.stream_wait_event(training, space.done, 0);
-    if (!space.launched) {
+    const bool fine = launch(*gpu, *run->space, plan, inputs, training);
+    // Even where something failed, the work that was started still uses the memory.
+    hand_over(*gpu, *run->space, training);
+    if (!run->space->launched) {
       run->space.release();  // leaked: it is not known when the device is done with it
       return false;
     }

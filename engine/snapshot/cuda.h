@@ -19,7 +19,7 @@ namespace sonde::snapshot {
 
 // Begins to compile the kernels for this device, on another thread, unless that is done.
 CudaState prepare_cuda(int device) noexcept;
-// The same, and waits until it is done.
+// As prepare_cuda, and waits until it is done.
 CudaState await_cuda(int device) noexcept;
 // Why it is unavailable.
 std::string cuda_problem(int device);

@@ -28,7 +28,7 @@ using base::kCuSuccess;
 namespace {
 
 constexpr std::uint64_t kPiece = 4u << 20;
-// Of the device's memory, what stays free for the program itself.
+// How much of the device's memory stays free for the program itself.
 constexpr std::size_t kSpareBytes = std::size_t{512} << 20;
 constexpr int kPatience = 100'000;  // naps of 100 us
 
@@ -172,7 +172,8 @@ bool CudaCopy::stage(std::span<const Placed> tensors, std::size_t first, Part& p
   const CudaCalls calls(driver, gpu.context());
   std::size_t free = 0, total = 0;
   if (driver.mem_info(&free, &total) != kCuSuccess) return false;
-  // Of what is free without us, a quarter at most: the program's own memory grows too.
+  // Copies take at most a quarter of what would be free without them: the program's own memory
+  // grows too.
   const std::uint64_t staged = gpu.staged().fetch_add(part.bytes);
   part.counted = true;
   if (free < part.bytes + kSpareBytes || (staged + part.bytes) > (free + staged) / 4) {

@@ -51,7 +51,7 @@ class CudaDevice {
   // Bytes of the device that copies for blobs take at this moment.
   std::atomic<std::uint64_t>& staged() noexcept { return staged_; }
 
-  // Inside CudaCalls. Null: there is no memory.
+  // To be called inside CudaCalls. Null: there is no memory.
   std::unique_ptr<Workspace> take(std::size_t device_bytes, std::size_t host_bytes) noexcept;
   void give(std::unique_ptr<Workspace> workspace) noexcept;
 

@@ -73,7 +73,7 @@ __device__ __forceinline__ u32 from_lane(u32 x, int distance) {
   return __shfl_down_sync(0xFFFFFFFFu, x, distance);
 }
 
-// Of the block, in its first thread.
+// Adds up the sums of all threads of the block; the result is in its first thread.
 __device__ void reduce(Sums& s) {
   for (int distance = 16; distance != 0; distance /= 2) {
     Sums other;
@@ -99,7 +99,7 @@ __device__ void reduce(Sums& s) {
   }
 }
 
-// Of the block, in all of its threads.
+// The sum of `x` over the block, in all of its threads.
 __device__ double sum_of_block(double x) {
   for (int distance = 16; distance != 0; distance /= 2) x += from_lane(x, distance);
   __shared__ double of_warp[kThreads / 32];

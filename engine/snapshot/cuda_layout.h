@@ -23,7 +23,8 @@ struct Input {
   long long strides[kMaxRank];  // in elements
 };
 
-// Of a tile: sums of the distances from one of its values, so that nothing cancels out.
+// What is known of a tile. The sums are of distances from one of its values, so that nothing
+// cancels out.
 struct Moments {
   double shift, sum, squares, shrunk_sum, shrunk_squares, grown_squares, min, max;
   unsigned nan, inf, minus_inf, zero, finite;  // minus_inf: of inf

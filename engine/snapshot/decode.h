@@ -31,7 +31,7 @@ void decode(Element element, const Kernels& kernels, const Tile& tile, double* o
 
 using Patterns = std::array<std::uint64_t, 256>;
 
-// At most 2^32 bytes between two calls of give.
+// Counts how often each byte occurs. At most 2^32 bytes may be added between two calls of give.
 class PatternCounter {
  public:
   void add(const Tile& tile) noexcept;
@@ -42,7 +42,7 @@ class PatternCounter {
   std::array<std::array<std::uint32_t, 256>, 4> tables_{};
 };
 
-// What a byte means.
+// The value of an element of one byte.
 double value_of(Element element, std::uint8_t pattern) noexcept;
 
 }  // namespace sonde::snapshot

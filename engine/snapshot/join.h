@@ -1,5 +1,5 @@
-// Captures of one epoch and kind that were taken at different moments, as one: each optimizer's
-// gradients are final at a moment of their own, and go into one file.
+// Joins captures of one epoch and kind that were taken at different moments: each optimizer's
+// gradients are final at a moment of their own, and all go into one file.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace sonde::snapshot {
 
-// Statistics that are still to come are waited for together. What is the same of all (span, kind,
-// mode, time) is the last one's; its attributes become those of its records. `in_blob` of each has
-// to be complete, or empty: none of them.
+// The joined capture is complete when the statistics of all parts are. It has the span, kind, mode
+// and time of the last part, and each record gets the attributes of its own part. `in_blob` of a
+// part has an entry for each of its records, or is empty where none is in a blob.
 Capture join(std::vector<Capture> parts);
 
-// The tensors of all of them. Null ones are passed over; null where there is no other.
+// One source with the tensors of all parts. Null parts are passed over; null where all are.
 std::unique_ptr<BlobSource> join(std::vector<std::unique_ptr<BlobSource>> parts);
 
 }  // namespace sonde::snapshot

@@ -30,7 +30,7 @@ class Layout {
   std::uint64_t size() const noexcept { return size_; }
   std::uint64_t repeats() const noexcept { return repeats_; }
   const std::byte* base() const noexcept { return base_; }
-  // All of them are one array at base().
+  // True when all values are one array at base().
   bool dense() const noexcept { return rank_ == 0 || (rank_ == 1 && dims_[0].stride == 1); }
 
   // Reading them costs more than the bytes: every n-th element, or short rows.

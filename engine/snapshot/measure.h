@@ -13,7 +13,7 @@ namespace sonde::snapshot {
 // the result does not depend on how many. Any thread. May throw std::bad_alloc.
 void measure(std::span<const Tensor> tensors, std::span<Statistics> out, unsigned threads);
 
-// The same with an instruction set of the caller's choice, for tests of each.
+// As measure(), with an instruction set of the caller's choice, for tests of each.
 void measure_with(const Kernels& kernels, std::span<const Tensor> tensors,
                   std::span<Statistics> out, unsigned threads);
 

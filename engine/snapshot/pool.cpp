@@ -42,7 +42,7 @@ class Pool {
   }
 
  private:
-  // How many there are, at most `helpers`.
+  // Starts threads until there are `helpers`, if it can; returns how many of them may help.
   unsigned grow(unsigned helpers) {
     const auto start = [this] {
       return base::start_detached_thread("sonde-measure", [this] { wait(); }).ok();

@@ -7,7 +7,7 @@
 
 namespace sonde::snapshot {
 
-// Those that this processor can run, the fastest first.
+// The kernels that this processor can run, the fastest first.
 std::span<const Kernels* const> usable_kernels() noexcept;
 
 }  // namespace sonde::snapshot

@@ -10,7 +10,7 @@ namespace sonde::native {
 // Appends one value. Leaves no exception set.
 void encode_value(base::JsonWriter& out, PyObject* value, int depth = 0) noexcept;
 
-// Appends the members of a dict as `"key":value`, separated by commas. All together stay below the
+// Appends the members of a dict as `"key":value`, separated by commas. Together they stay below the
 // limit of one record: a value that does not fit is replaced by a note that says so.
 void encode_members(base::JsonWriter& out, PyObject* dict) noexcept;
 

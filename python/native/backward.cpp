@@ -83,17 +83,14 @@ PyGetSetDef g_timed_fields[] = {
 };
 
 PyTypeObject g_timed_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.timed_function";
-  type.tp_basicsize = sizeof(TimedFunction);
-  type.tp_dealloc = timed_dealloc;
+  PyTypeObject type =
+      make_type("sonde._core.timed_function", sizeof(TimedFunction), timed_dealloc,
+                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                    Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_vectorcall_offset = offsetof(TimedFunction, call);
   type.tp_call = PyVectorcall_Call;
   type.tp_getattro = PyObject_GenericGetAttr;
   type.tp_setattro = PyObject_GenericSetAttr;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                  Py_TPFLAGS_DISALLOW_INSTANTIATION;
   type.tp_traverse = timed_traverse;
   type.tp_methods = g_timed_methods;
   type.tp_getset = g_timed_fields;

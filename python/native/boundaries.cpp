@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "engine/base/clock.h"
+#include "engine/base/level_names.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
@@ -46,7 +47,7 @@ void Boundaries::listen(PyObject* on_epoch, PyObject* on_gradients) noexcept {
   const Ref old_gradients(std::exchange(on_gradients_, Py_XNewRef(on_gradients)));
   flags_.snapshots_wanted = wanted;
   ++flags_.snapshot_round;
-  flags_.epoch_name = wanted ? record::intern("epoch") : kNoName;
+  flags_.epoch_name = wanted ? record::intern(base::kEpoch) : kNoName;
   Training::on_epoch_end(wanted ? note_end : nullptr);
   none_told_ = false;
   due_.clear();

@@ -35,9 +35,9 @@ class Boundaries {
 
   // Are snapshots taken?
   static bool snapshots_wanted() noexcept { return flags_.snapshots_wanted; }
-  // Another number whenever snapshots begin or end.
+  // A number that changes whenever snapshots begin or end.
   static std::uint32_t snapshot_round() noexcept { return flags_.snapshot_round; }
-  // The name of an epoch's scope while snapshots are taken; otherwise a number that is no name.
+  // The name of an epoch's scope while snapshots are taken; otherwise a number that no name has.
   static std::uint32_t epoch_name() noexcept { return flags_.epoch_name; }
   // Tells Python about the ends that engine/hook has noted. That runs Python code, so it may be
   // called only where no change of the training state is half done.
@@ -62,8 +62,8 @@ class Boundaries {
   void end_innermost() noexcept;
   // Tells the end of every open epoch, on all threads.
   void end_all() noexcept;
-  // The same, when a signal is about to end the process. Called without the GIL; waits for it for a
-  // limited time.
+  // As end_all(), when a signal is about to end the process. Called without the GIL; waits for it
+  // for a limited time.
   void end_all_before_death() noexcept;
 
   // The gradients that this optimizer is about to use, or has just used, are to be measured.

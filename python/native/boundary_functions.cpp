@@ -30,7 +30,7 @@ PyObject* measure_again(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyObject* open_epoch(PyObject*, PyObject*) {
+PyObject* current_epoch(PyObject*, PyObject*) {
   record::ThreadState* thread = record::this_thread();
   const record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   const EpochEnd epoch = stack != nullptr ? Boundaries::innermost_epoch(*stack) : EpochEnd{};
@@ -55,8 +55,8 @@ PyMethodDef g_functions[] = {
     {"measure_again", measure_again, METH_NOARGS,
      "measure_again()\n--\n\nThe gradients measured in this epoch were dropped: those of the next "
      "step of every optimizer are measured."},
-    {"open_epoch", open_epoch, METH_NOARGS,
-     "open_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
+    {"current_epoch", current_epoch, METH_NOARGS,
+     "current_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
     {"this_stack", this_stack, METH_NOARGS,
      "this_stack()\n--\n\nA number for the running thread or task, never used again; 0: it is not "
      "recorded."},

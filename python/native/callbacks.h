@@ -15,7 +15,7 @@ inline bool interpreter_is_ending() noexcept {
 }
 
 // Ctrl-C, or an exception of a signal handler, may have been raised while a callback of ours ran.
-// It is raised again in the program, as soon as that runs.
+// The exception is raised again in the program, as soon as that runs.
 void pass_on() noexcept;
 
 // The callbacks handle their own errors.

@@ -15,9 +15,9 @@ namespace sonde::native {
 // the exception. For a span: ScopeEnd{.replace_attrs = true, .attrs = members}.
 std::string exception_members() noexcept;
 
-// The same for an exception object, with the text that str() gives. That may run code of the
-// program, so it may be called only where no change of the training state is half done. Both are
-// JSON strings, and empty for an exception that does not count.
+// The type and message of an exception object, with the text that str() gives. That may run code of
+// the program, so it may be called only where no change of the training state is half done. Both
+// are JSON strings, and empty for an exception that does not count.
 struct ExceptionText {
   std::string type, message;
   std::string members() const;

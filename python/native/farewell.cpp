@@ -61,12 +61,9 @@ PyMethodDef g_methods[] = {
 };
 
 PyTypeObject g_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.farewell";
-  type.tp_basicsize = sizeof(Farewell);
-  type.tp_dealloc = farewell_dealloc;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  PyTypeObject type =
+      make_type("sonde._core.farewell", sizeof(Farewell), farewell_dealloc,
+                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_traverse = farewell_traverse;
   type.tp_clear = farewell_clear;
   type.tp_finalize = farewell_finalize;

@@ -26,15 +26,11 @@ PyObject* graph_used(PyObject* self, PyObject* const*, std::size_t, PyObject*) {
 void watch_dealloc(PyObject* self) { PyObject_Free(self); }
 
 PyTypeObject g_watch_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.graph_watch";
-  type.tp_basicsize = sizeof(GraphWatch);
-  type.tp_dealloc = watch_dealloc;
+  PyTypeObject type = make_type(
+      "sonde._core.graph_watch", sizeof(GraphWatch), watch_dealloc,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_vectorcall_offset = offsetof(GraphWatch, call);
   type.tp_call = PyVectorcall_Call;
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   return type;
 }();
 

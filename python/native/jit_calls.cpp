@@ -227,16 +227,16 @@ PyObject* follow_calls(PyObject*, PyObject* function) {
   return PyBool_FromLong(g_jit_calls.follow(function, call_jitted));
 }
 
-PyObject* begin(PyObject*, PyObject* const* args, Py_ssize_t count) {
+PyObject* start_following(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
-    PyErr_SetString(PyExc_TypeError, "begin(role, note)");
+    PyErr_SetString(PyExc_TypeError, "start_following(role, note)");
     return nullptr;
   }
   g_jit_calls.begin(args[0], args[1]);
   Py_RETURN_NONE;
 }
 
-PyObject* follow_none(PyObject*, PyObject*) {
+PyObject* stop_following(PyObject*, PyObject*) {
   g_jit_calls.end(call_jitted);
   Py_RETURN_NONE;
 }
@@ -248,14 +248,14 @@ PyObject* note_differentiation(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_functions[] = {
-    {"begin", as_method(begin), METH_FASTCALL,
-     "begin(role, note)\n--\n\nfollow_calls() may be used from now on. role(function, args): is it "
-     "a \"step\", a \"backward\", or None yet? note(function, args, result): what it got and "
-     "returned."},
+    {"start_following", as_method(start_following), METH_FASTCALL,
+     "start_following(role, note)\n--\n\nfollow_calls() may be used from now on. role(function, "
+     "args): is it a \"step\", a \"backward\", or None yet? note(function, args, result): what it "
+     "got and returned."},
     {"follow_calls", follow_calls, METH_O,
      "follow_calls(function)\n--\n\nCalls of this compiled function may be training steps."},
-    {"follow_none", follow_none, METH_NOARGS,
-     "follow_none()\n--\n\nUndoes everything that begin() and follow_calls() did."},
+    {"stop_following", stop_following, METH_NOARGS,
+     "stop_following()\n--\n\nUndoes everything that start_following() and follow_calls() did."},
     {"note_differentiation", note_differentiation, METH_NOARGS,
      "note_differentiation()\n--\n\nThe compiled function that is being called differentiates."},
     {nullptr, nullptr, 0, nullptr},

@@ -42,7 +42,7 @@ void met(const void* optimizer) noexcept {
 
 PyObject* seen_models(PyObject*, PyObject*) { return KnownModels::instance().models(); }
 
-PyObject* model_is_known(PyObject*, PyObject*) {
+PyObject* note_model_exists(PyObject*, PyObject*) {
   KnownModels::instance().note_any();
   Py_RETURN_NONE;
 }
@@ -60,8 +60,8 @@ PyMethodDef g_functions[] = {
      "seen_version()\n--\n\nAnother number whenever another model or optimizer is known."},
     {"living_modules", all_modules, METH_NOARGS,
      "living_modules()\n--\n\nEvery torch module of the process."},
-    {"model_is_known", model_is_known, METH_NOARGS,
-     "model_is_known()\n--\n\nThere is a model to take snapshots of."},
+    {"note_model_exists", note_model_exists, METH_NOARGS,
+     "note_model_exists()\n--\n\nThere is a model to take snapshots of."},
     {"seen_models", seen_models, METH_NOARGS,
      "seen_models()\n--\n\nThe models that were called and are alive: (module, has it run in "
      "training mode, has it had a gradient)."},

@@ -17,7 +17,7 @@ class KnownModels {
   // A module was called that is not part of a running module. To be called whenever it is another
   // module than before, and when it is in training mode for the first time.
   void note_model(PyObject* module, bool training) noexcept;
-  // There is a model to take snapshots of, although none was called.
+  // Notes that there is a model to take snapshots of, although none was called.
   void note_any() noexcept { any_ = true; }
   // An optimizer is known to exist; it need not have stepped.
   void note_optimizer(PyObject* optimizer) noexcept;
@@ -30,7 +30,7 @@ class KnownModels {
 
   // Is any model known?
   bool any() const noexcept { return any_; }
-  // Another number whenever a model or an optimizer was added.
+  // A number that changes whenever a model or an optimizer is added.
   std::uint64_t version() const noexcept { return version_; }
   // [(module, has run in training mode, has had a gradient)] of those that are alive; nullptr with
   // an exception set.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "engine/base/level_names.h"
 #include "engine/hook/level.h"
 #include "engine/hook/training.h"
 #include "engine/record/names.h"
@@ -26,15 +27,15 @@ PyObject* is_level_open(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) return nullptr;
   const std::string_view level(text);
-  if (level != "epoch" && level != "step" && level != "validation") {
+  if (level != base::kEpoch && level != base::kStep && level != base::kValidation) {
     PyErr_SetString(PyExc_ValueError, "a level is epoch, step or validation");
     return nullptr;
   }
   bool open = false;
   with_training([&](Training& training, Here here) {
-    open = training.owned(here.stack, level == "epoch"  ? Training::Level::kEpoch
-                                      : level == "step" ? Training::Level::kStep
-                                                        : Training::Level::kValidation);
+    open = training.owned(here.stack, level == base::kEpoch  ? Training::Level::kEpoch
+                                      : level == base::kStep ? Training::Level::kStep
+                                                             : Training::Level::kValidation);
   });
   return PyBool_FromLong(open ? 1 : 0);
 }
@@ -51,7 +52,8 @@ PyObject* is_open(PyObject*, PyObject* name) {
   return PyBool_FromLong(stack != nullptr && id != 0 && hook::open_level(*stack, id) != 0);
 }
 
-constexpr std::string_view kLevels[] = {"epoch", "step", "batch", "validation", "predict", "train"};
+constexpr std::string_view kLevels[] = {base::kEpoch,      base::kStep,    base::kBatch,
+                                        base::kValidation, base::kPredict, base::kTrain};
 
 // any_loop_open(): does any stack have a level of a loop open?
 PyObject* any_loop_open(PyObject*, PyObject*) {

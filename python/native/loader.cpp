@@ -184,16 +184,13 @@ PySequenceMethods g_iterator_sequence = [] {
 }();
 
 PyTypeObject g_iterator_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.loader_iterator";
-  type.tp_basicsize = sizeof(LoaderIterator);
-  type.tp_dealloc = iterator_dealloc;
+  PyTypeObject type = make_type(
+      "sonde._core.loader_iterator", sizeof(LoaderIterator), iterator_dealloc,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_repr = iterator_repr;
   type.tp_as_sequence = &g_iterator_sequence;
   type.tp_getattro = iterator_getattr;
   type.tp_setattro = iterator_setattr;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   type.tp_traverse = iterator_traverse;
   type.tp_clear = iterator_clear;
   type.tp_weaklistoffset = offsetof(LoaderIterator, weak_references);

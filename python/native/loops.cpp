@@ -1,4 +1,5 @@
 // epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
+#include "engine/base/level_names.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "python/native/boundaries.h"
@@ -168,14 +169,10 @@ PySequenceMethods g_sequence = [] {
   return methods;
 }();
 
-PyTypeObject make_type(const char* name, const char* doc) {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = name;
-  type.tp_basicsize = sizeof(Loop);
-  type.tp_dealloc = loop_dealloc;
+PyTypeObject make_loop_type(const char* name, const char* doc) {
+  PyTypeObject type =
+      make_type(name, sizeof(Loop), loop_dealloc, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC);
   type.tp_as_sequence = &g_sequence;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
   type.tp_doc = doc;
   type.tp_traverse = loop_traverse;
   type.tp_clear = loop_clear;
@@ -186,18 +183,18 @@ PyTypeObject make_type(const char* name, const char* doc) {
   return type;
 }
 
-PyTypeObject g_epochs_type = make_type(
+PyTypeObject g_epochs_type = make_loop_type(
     "sonde._core.epochs",
     "epochs(iterable)\n--\n\nYield every item unchanged, with an `epoch` scope around each turn.");
-PyTypeObject g_batches_type = make_type(
+PyTypeObject g_batches_type = make_loop_type(
     "sonde._core.batches",
     "batches(iterable)\n--\n\nYield every item unchanged, with a `batch` scope around each turn.");
 
 }  // namespace
 
 bool add_loops(PyObject* core) {
-  g_level_names.epoch = record::intern("epoch");
-  g_level_names.batch = record::intern("batch");
+  g_level_names.epoch = record::intern(base::kEpoch);
+  g_level_names.batch = record::intern(base::kBatch);
   if (PyType_Ready(&g_epochs_type) != 0 || PyType_Ready(&g_batches_type) != 0) return false;
   return PyModule_AddObjectRef(core, "epochs", reinterpret_cast<PyObject*>(&g_epochs_type)) == 0 &&
          PyModule_AddObjectRef(core, "batches", reinterpret_cast<PyObject*>(&g_batches_type)) == 0;

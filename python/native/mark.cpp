@@ -125,6 +125,17 @@ void write(record::ThreadState& thread, record::Lane& stack, const record::MarkV
     warn_full();
 }
 
+// Writes the mark under this name; the text goes with the record where the name has no id.
+void write_named(record::ThreadState& thread, record::Lane& stack, record::MarkValue& mark,
+                 PyObject* name) {
+  if (mark.name != 0) return write(thread, stack, mark);
+  const auto write_text = [&](std::string_view utf8) {
+    mark.name_text = utf8;
+    write(thread, stack, mark);
+  };
+  if (!with_utf8(name, write_text)) PyErr_Clear();
+}
+
 PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
   PyObject* name = count > 0 ? args[0] : nullptr;
   PyObject* value = count > 1 ? args[1] : nullptr;
@@ -164,14 +175,7 @@ PyObject* mark_any(PyObject* const* args, Py_ssize_t count, PyObject* keys) {
   base::JsonWriter members;
   if (attrs) encode_members(members, attrs.get());
   mark.attrs = members.view();
-  if (mark.name != 0) {
-    write(*thread, *stack, mark);
-  } else if (!with_utf8(name, [&](std::string_view utf8) {
-               mark.name_text = utf8;
-               write(*thread, *stack, mark);
-             })) {
-    PyErr_Clear();
-  }
+  write_named(*thread, *stack, mark, name);
   Py_RETURN_NONE;
 }
 
@@ -209,14 +213,7 @@ PyObject* mark_innermost(PyObject*, PyObject* args) {
   if (!set_value(mark, value, held)) return nullptr;
   mark.summary = summary != 0;
   mark.name = name_id(name);
-  if (mark.name != 0) {
-    write(*thread, *stack, mark);
-  } else if (!with_utf8(name, [&](std::string_view utf8) {
-               mark.name_text = utf8;
-               write(*thread, *stack, mark);
-             })) {
-    PyErr_Clear();
-  }
+  write_named(*thread, *stack, mark, name);
   Py_RETURN_TRUE;
 }
 

@@ -49,7 +49,7 @@ bool has_parameters(PyObject* module, int& budget) {
   return false;
 }
 
-// The name of `part` in `model`, such as "encoder.layer.3". "": it is no part of it.
+// The name of `part` in `model`, such as "encoder.layer.3". "": `part` is not in `model`.
 std::string path_of(PyObject* part, PyObject* model, int& budget) {
   if (--budget < 0) return {};
   const Ref children(PyObject_GetAttr(model, torch_names()._modules));

@@ -75,10 +75,10 @@ void describe(const Training& training, Here here, bool dispatch, std::uint32_t 
   });
 }
 
-// pass_begins(what, dispatch, owned): "forward" or "backward".
-PyObject* pass_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// module_begins(what, dispatch, owned): "forward" or "backward".
+PyObject* module_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "pass_begins(what, dispatch, owned)");
+    PyErr_SetString(PyExc_TypeError, "module_begins(what, dispatch, owned)");
     return nullptr;
   }
   Begun begun;
@@ -93,8 +93,8 @@ PyObject* pass_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return keep(begun);
 }
 
-// pass_ends(number, exception)
-PyObject* pass_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// module_ends(number, exception)
+PyObject* module_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
   if (count != 2 || !take(args[0], begun) || !begun.scope) Py_RETURN_NONE;
   const bool failed = args[1] != Py_None;
@@ -166,12 +166,12 @@ PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyMethodDef g_functions[] = {
-    {"pass_begins", as_method(pass_begins), METH_FASTCALL,
-     "pass_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
-     "the program's own begins; its number, for pass_ends. dispatch: its time is that of handing "
-     "work to a device. owned: an optimizer is known that trains the model."},
-    {"pass_ends", as_method(pass_ends), METH_FASTCALL,
-     "pass_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
+    {"module_begins", as_method(module_begins), METH_FASTCALL,
+     "module_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
+     "the program's own begins; its number, for module_ends. dispatch: its time is that of "
+     "handing work to a device. owned: an optimizer is known that trains the model."},
+    {"module_ends", as_method(module_ends), METH_FASTCALL,
+     "module_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
     {"update_begins", as_method(update_begins), METH_FASTCALL,
      "update_begins(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
      "update_ends. source: the optimizer, or the function. whole: a compiled step with forward and "

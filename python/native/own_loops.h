@@ -15,7 +15,7 @@ enum class Compiled : std::uint8_t { kStep, kBackward };
 // Returns a number for end_compiled; 0: this thread does not record. `dispatch`: its time is that
 // of handing work to a device.
 std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept;
-// Not completed: the exception that is being raised is recorded.
+// `completed` is false: the exception that is being raised is recorded.
 void end_compiled(std::uint64_t number, bool completed) noexcept;
 
 }  // namespace sonde::native

@@ -21,7 +21,7 @@ class Ownership {
     if (hot_.latest != optimizer) [[unlikely]]
       note_another(optimizer);
   }
-  // Another number whenever answers of `of` may have changed. Hot.
+  // A number that changes whenever answers of of() may have changed. Hot.
   static std::uint32_t version() noexcept { return hot_.version; }
 
   // Does an optimizer own a parameter of this module or of a part of it?

@@ -4,6 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -108,6 +109,19 @@ inline Ref number_or_none(long long number) noexcept {
 template <typename Function>
 PyCFunction as_method(Function function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+// A type with the fields that all types of this folder have. The caller sets the others and calls
+// PyType_Ready.
+inline PyTypeObject make_type(const char* name, std::size_t bytes, destructor dealloc,
+                              unsigned long flags) noexcept {
+  PyTypeObject type = {};
+  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
+  type.tp_name = name;
+  type.tp_basicsize = static_cast<Py_ssize_t>(bytes);
+  type.tp_dealloc = dealloc;
+  type.tp_flags = flags;
+  return type;
 }
 
 // Warns the user. Never raises, not even under -W error, where warnings become exceptions.

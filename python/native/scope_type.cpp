@@ -44,7 +44,8 @@ bool set_index(Scope* self, PyObject* index) {
   return false;
 }
 
-// Of the keyword arguments, `name`, `index` and a bool `gpu` are ours; all others are attributes.
+// Takes the keyword arguments `name`, `index` and, if it is a bool, `gpu`; all others are
+// attributes.
 bool take_keywords(Scope* self, PyObject* const* values, PyObject* keys, PyObject** name,
                    PyObject** index) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
@@ -102,6 +103,7 @@ PyObject* scope_vectorcall(PyObject*, PyObject* const* args, std::size_t flagged
   self->outer = nullptr;
   self->has_index = self->gpu = self->entered = false;
   self->flags = 0;
+  self->index = 0;
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   auto* object = reinterpret_cast<PyObject*>(self);
   if (!fill(self, args, count, keys)) {
@@ -145,7 +147,7 @@ int scope_clear(PyObject* self) {
 void scope_dealloc(PyObject* object) {
   Scope* self = as_scope(object);
   if (PyObject_GC_IsTracked(object)) PyObject_GC_UnTrack(object);
-  // It was entered by hand and dropped: the span ends here, and has an attribute that says so.
+  // The scope was entered by hand and dropped: its span ends here, and an attribute says so.
   while (self->entered) close_scope(self, record::ClosedBy::kGarbage);
   Py_CLEAR(self->name);
   Py_CLEAR(self->attrs);
@@ -180,14 +182,11 @@ PyObject* bind_doorway(PyObject* self, PyObject* scope, PyObject*) {
 }
 
 PyTypeObject g_doorway_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.doorway";
-  type.tp_basicsize = sizeof(Doorway);
+  PyTypeObject type = make_type(
+      "sonde._core.doorway", sizeof(Doorway), nullptr,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_vectorcall_offset = offsetof(Doorway, call);
   type.tp_call = PyVectorcall_Call;
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   type.tp_descr_get = bind_doorway;
   return type;
 }();
@@ -204,15 +203,12 @@ bool add_doorway(const char* name, bool exit) {
 }  // namespace
 
 PyTypeObject g_scope_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.scope";
-  type.tp_basicsize = sizeof(Scope);
-  type.tp_dealloc = scope_dealloc;
+  PyTypeObject type =
+      make_type("sonde._core.scope", sizeof(Scope), scope_dealloc,
+                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL);
   type.tp_repr = scope_repr;
   type.tp_vectorcall_offset = offsetof(Scope, call);
   type.tp_call = PyVectorcall_Call;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   type.tp_doc =
       "scope(name, index=None, **attrs)\n--\n\nA region of the run: a context manager that records "
       "one span.";

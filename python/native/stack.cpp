@@ -38,15 +38,9 @@ void token_dealloc(PyObject* self) {
   PyObject_Free(self);
 }
 
-PyTypeObject g_token_type = [] {
-  PyTypeObject type = {};
-  type.ob_base = PyVarObject{PyObject_HEAD_INIT(nullptr) 0};
-  type.tp_name = "sonde._core.StackToken";
-  type.tp_basicsize = sizeof(StackToken);
-  type.tp_dealloc = token_dealloc;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  return type;
-}();
+PyTypeObject g_token_type =
+    make_type("sonde._core.StackToken", sizeof(StackToken), token_dealloc,
+              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION);
 
 bool set_token(SharedStack* stack, std::uint64_t innermost) {
   auto* token = PyObject_New(StackToken, &g_token_type);

@@ -16,9 +16,10 @@ struct TensorType {
 
 // nullptr: there are no statistics for elements of this type.
 const TensorType* find_type(std::string_view name) noexcept;
-// By DLPack's code and width; nullptr where these do not say enough.
+// Finds the type by DLPack's code and width; nullptr where these do not say enough.
 const TensorType* find_type(const DlTensor& tensor) noexcept;
-// By the letter of the struct module, for buffers that have no dtype (array.array, memoryview).
+// The name for a letter of the struct module, for buffers that have no dtype (array.array,
+// memoryview).
 std::string_view name_of_format(const char* format) noexcept;
 
 }  // namespace sonde::native

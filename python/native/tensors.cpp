@@ -213,7 +213,7 @@ Readable TensorReader::take_buffer() {
 }
 
 // For an array whose buffer cannot be used directly: of a type that the protocol cannot name, of
-// another byte order, or with strides that are no multiple of an element.
+// another byte order, or with strides that are not a multiple of an element.
 Readable TensorReader::read_array(PyObject* array) {
   if (!PyObject_CheckBuffer(array)) return Readable::kUnknown;
   if (read_buffer(array) == Readable::kYes) return Readable::kYes;

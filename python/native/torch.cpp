@@ -61,7 +61,7 @@ const Torch* look_for_torch() noexcept {
 
 // Functions of torch that are called on every step. Owned; nullptr where this torch has none.
 struct Calls {
-  // The C++ function behind torch.is_grad_enabled(); nullptr: it was not found.
+  // The C++ function that torch.is_grad_enabled() calls; nullptr: it was not found.
   bool (*grad_mode)();
   PyObject* is_grad_enabled;
   PyObject* graph_task;  // returns -1 outside a backward

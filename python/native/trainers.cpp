@@ -1,5 +1,7 @@
 // What the hooks of trainers say. A trainer is the loop of a framework: it knows its epochs and
 // steps.
+#include <type_traits>
+
 #include "engine/hook/training.h"
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
@@ -11,8 +13,16 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-PyObject* mark_step_done(PyObject*, PyObject*) {
-  with_training([](Training& training, Here) { training.step_over(); });
+// A function without arguments that only tells the training loop of an event.
+template <auto kEvent>
+PyObject* tell(PyObject*, PyObject*) {
+  with_training([](Training& training, Here here) {
+    if constexpr (std::is_invocable_v<decltype(kEvent), Training&, Here>) {
+      (training.*kEvent)(here);
+    } else {
+      (training.*kEvent)();
+    }
+  });
   Py_RETURN_NONE;
 }
 
@@ -25,36 +35,6 @@ PyObject* open_step(PyObject*, PyObject* index) {
   const long long number = PyLong_AsLongLong(index);
   if (number == -1 && PyErr_Occurred() != nullptr) return nullptr;
   with_training([&](Training& training, Here here) { training.begin_step(here, number); });
-  Py_RETURN_NONE;
-}
-
-PyObject* close_step(PyObject*, PyObject*) {
-  with_training([](Training& training, Here here) { training.end_step(here); });
-  Py_RETURN_NONE;
-}
-
-PyObject* trainer_begins(PyObject*, PyObject*) {
-  with_training([](Training& training, Here here) { training.begin_trainer(here); });
-  Py_RETURN_NONE;
-}
-
-PyObject* trainer_ends(PyObject*, PyObject*) {
-  with_training([](Training& training, Here) { training.end_trainer(); });
-  Py_RETURN_NONE;
-}
-
-PyObject* closure_ends(PyObject*, PyObject*) {
-  with_training([](Training& training, Here here) { training.end_closure(here); });
-  Py_RETURN_NONE;
-}
-
-PyObject* explicit_trainer_begins(PyObject*, PyObject*) {
-  with_training([](Training& training, Here here) { training.begin_announced(here); });
-  Py_RETURN_NONE;
-}
-
-PyObject* explicit_trainer_ends(PyObject*, PyObject*) {
-  with_training([](Training& training, Here) { training.end_announced(); });
   Py_RETURN_NONE;
 }
 
@@ -71,26 +51,27 @@ PyObject* set_last_batch(PyObject*, PyObject* last) {
 }
 
 PyMethodDef g_functions[] = {
-    {"mark_step_done", mark_step_done, METH_NOARGS,
+    {"mark_step_done", tell<&Training::step_over>, METH_NOARGS,
      "mark_step_done()\n--\n\nThe optimizer has taken the step that is open."},
     {"step_skipped", step_skipped, METH_O,
      "step_skipped(optimizer)\n--\n\nMixed precision has skipped the step of this optimizer."},
     {"open_step", open_step, METH_O,
      "open_step(index)\n--\n\nBegins a step with this number; a step that a fetch has opened gets "
      "the number."},
-    {"close_step", close_step, METH_NOARGS,
+    {"close_step", tell<&Training::end_step>, METH_NOARGS,
      "close_step()\n--\n\nEnds the step that is open, if there is one."},
-    {"trainer_begins", trainer_begins, METH_NOARGS,
+    {"trainer_begins", tell<&Training::begin_trainer>, METH_NOARGS,
      "trainer_begins()\n--\n\nA trainer runs from here on: it opens the epochs, and there is no "
      "step outside them."},
-    {"trainer_ends", trainer_ends, METH_NOARGS, "trainer_ends()\n--\n\nThe trainer has ended."},
-    {"closure_ends", closure_ends, METH_NOARGS,
+    {"trainer_ends", tell<&Training::end_trainer>, METH_NOARGS,
+     "trainer_ends()\n--\n\nThe trainer has ended."},
+    {"closure_ends", tell<&Training::end_closure>, METH_NOARGS,
      "closure_ends()\n--\n\nThe closure a trainer handed to an optimizer has run: the optimizer "
      "step itself begins."},
-    {"explicit_trainer_begins", explicit_trainer_begins, METH_NOARGS,
+    {"explicit_trainer_begins", tell<&Training::begin_announced>, METH_NOARGS,
      "explicit_trainer_begins()\n--\n\nA trainer runs from here on that opens its epochs, steps "
      "and validations itself: none is inferred."},
-    {"explicit_trainer_ends", explicit_trainer_ends, METH_NOARGS,
+    {"explicit_trainer_ends", tell<&Training::end_announced>, METH_NOARGS,
      "explicit_trainer_ends()\n--\n\nThe trainer has ended."},
     {"announce_epoch_end", announce_epoch_end, METH_NOARGS,
      "announce_epoch_end()\n--\n\nThe innermost open epoch is over for snapshots, although its "

@@ -103,7 +103,7 @@ class Profiler:
     def flush(self) -> None:
         """Writes what is recorded so far. Waits for lines and the transport 2 s at most."""
         if self.enabled:
-            _guarded(facts.refresh, "what the session says of itself may be out of date")
+            _guarded(facts.refresh, "the session's attributes may be out of date")
             _guarded(_core.session.flush, "flushing failed")
 
     def trace(
@@ -131,7 +131,7 @@ class Profiler:
             try:
                 if self._enabled:
                     _guarded(snapshots.finish, "the last snapshot is missing")
-                    _guarded(facts.stop, "what the session says of itself may be out of date")
+                    _guarded(facts.stop, "the session's attributes may be out of date")
                     hooks.uninstall(self._hooks)
                     _guarded(unseen.end, "the hint at the end is missing")
                     _guarded(ending.stop_listening, "the hooks for exceptions stay in place")

@@ -107,7 +107,7 @@ def test_trace_says_what_there_is_instead_of_a_name_or_rank(more):
     assert nope.stderr == f"sonde: no span is called nope; there are: {names}\n"
     rank = sonde("trace", REFERENCE, "--rank", "7", *more)
     assert rank.stdout == "(no spans)\n"
-    assert rank.stderr == "sonde: no span is of rank 7; there are spans of: 0\n"
+    assert rank.stderr == "sonde: no span has rank 7; there are spans of: 0\n"
     # One reason is enough.
     both = sonde("trace", REFERENCE, "--rank", "7", "--name", "nope", *more)
     assert both.stderr == rank.stderr

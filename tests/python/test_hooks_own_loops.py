@@ -1,12 +1,9 @@
 """Loops without fit: Keras optimizers on torch, GradientTape and tf.function on TensorFlow."""
 
-import json
-import os
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-from child_process import run_python
+from keras_backends import run_on_backend
 
 if find_spec("keras") is None:
     pytest.skip("Keras is not installed", allow_module_level=True)
@@ -17,29 +14,9 @@ BATCH = "(batch[0] batch[1])"
 
 @pytest.fixture(scope="module", params=["torch", "tensorflow"])
 def runs(request, tmp_path_factory):
-    """What own_loop_runs.py leaves on one backend; one process for all runs."""
-    if find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
+    """What own_loop_runs.py leaves on one backend."""
     directory = tmp_path_factory.mktemp(request.param)
-    done = run_python(
-        "import keras_child, own_loop_runs; keras_child.main()",
-        flags=["-W", "ignore"],
-        env={
-            "KERAS_BACKEND": request.param,
-            "KERAS_HOME": str(directory),
-            "HOME": str(directory),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "PYTHONPATH": os.pathsep.join(
-                [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-            ),
-        },
-        cwd=directory,
-    )
-    results = json.loads(done.stdout.splitlines()[-1])
-    broken = [text for text in results.values() if isinstance(text, str) and "Traceback" in text]
-    assert not broken, "\n".join(broken)
-    results["backend"] = request.param
-    return results
+    return run_on_backend(request.param, ["own_loop_runs"], directory)
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """The Keras hook, on each backend. keras_runs.py and keras_faults.py have the runs."""
 
-import json
-import os
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-from child_process import run_python
+from keras_backends import run_on_backend
 
 # Looked for, but not imported into this process.
 if find_spec("keras") is None:
@@ -18,29 +15,9 @@ VALIDATED = "(batch[0] batch[1] validation)"
 
 @pytest.fixture(scope="module", params=["torch", "jax", "tensorflow"])
 def runs(request, tmp_path_factory):
-    """What the runs on one backend left, by name; one process for all of them."""
-    if find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
+    """What the runs on one backend left, by name."""
     directory = tmp_path_factory.mktemp(request.param)
-    done = run_python(
-        "import keras_child, keras_runs, keras_faults; keras_child.main()",
-        flags=["-W", "ignore"],
-        env={
-            "KERAS_BACKEND": request.param,
-            "KERAS_HOME": str(directory),
-            "HOME": str(directory),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "PYTHONPATH": os.pathsep.join(
-                [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-            ),
-        },
-        cwd=directory,
-    )
-    results = json.loads(done.stdout.splitlines()[-1])
-    broken = [text for text in results.values() if isinstance(text, str) and "Traceback" in text]
-    assert not broken, "\n".join(broken)
-    results["backend"] = request.param
-    return results
+    return run_on_backend(request.param, ["keras_runs", "keras_faults"], directory)
 
 
 # -- the tree --

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-def begin(
+def start_following(
     role: Callable[[object, tuple[object, ...]], str | None],
     note: Callable[[object, tuple[object, ...], object], None],
 ) -> None:
@@ -15,8 +15,8 @@ def begin(
 def follow_calls(function: object) -> bool:
     """Calls of this compiled function may be training steps."""
 
-def follow_none() -> None:
-    """Undoes everything that begin() and follow_calls() did."""
+def stop_following() -> None:
+    """Undoes everything that start_following() and follow_calls() did."""
 
 def note_differentiation() -> None:
     """The compiled function that is being called differentiates."""

@@ -45,14 +45,14 @@ def announce_epoch_end() -> None:
 def set_last_batch(last: bool) -> None:
     """Whether the epoch ends with the batch that was just fetched."""
 
-def pass_begins(what: str, dispatch: bool, owned: bool) -> int:
+def module_begins(what: str, dispatch: bool, owned: bool) -> int:
     """A "forward" or a "backward" begins in a loop of the program's own; returns its number.
 
     dispatch: its time is that of handing work to a device. owned: an optimizer is known that
     trains the model.
     """
 
-def pass_ends(number: int, exception: BaseException | None) -> None:
+def module_ends(number: int, exception: BaseException | None) -> None:
     """The forward or backward has returned or raised."""
 
 def update_begins(source: object, whole: bool, dispatch: bool) -> int:

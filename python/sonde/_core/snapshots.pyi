@@ -31,13 +31,13 @@ def end_open_epochs() -> None:
 def measure_again() -> None:
     """The gradients of the epoch were dropped: the next step of each optimizer is measured."""
 
-def open_epoch() -> tuple[int, int | None] | None:
+def current_epoch() -> tuple[int, int | None] | None:
     """Sequence and index of the epoch that is open on this stack, or None."""
 
 def this_stack() -> int:
     """A number for the running thread or task, never used again. 0: it is not recorded."""
 
-def model_is_known() -> None:
+def note_model_exists() -> None:
     """There is a model to take snapshots of."""
 
 def seen_models() -> list[tuple[Any, bool, bool]]:

@@ -41,8 +41,8 @@ FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
 def install(jax: ModuleType, patches: Patches, hook: Hook) -> None:
     state = _States(jax.tree_util.tree_leaves)
-    _core.jax.begin(state.role, state.note)
-    patches.on_undo(_core.jax.follow_none)
+    _core.jax.start_following(state.role, state.note)
+    patches.on_undo(_core.jax.stop_following)
     hook.on_uninstall(end_own_loops)
     patches.replace(jax, "jit", lambda original: _watched(original, patches))
     internals = jax._src.api

@@ -162,7 +162,9 @@ class Tapes:
             here = self._local
             if here.tape is None and self._sees():
                 here.tape = tape
-                here.forward = _core.loops.pass_begins("forward", self._only_dispatch, self._owned)
+                here.forward = _core.loops.module_begins(
+                    "forward", self._only_dispatch, self._owned
+                )
             return original(tape)
 
         return update_wrapper(__enter__, original)
@@ -178,7 +180,7 @@ class Tapes:
         here = self._local
         if here.tape is tape:
             number, here.tape, here.forward = here.forward, None, 0
-            _core.loops.pass_ends(number, error)
+            _core.loops.module_ends(number, error)
 
     def _around_gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -186,13 +188,13 @@ class Tapes:
                 return original(tape, *args, **kwargs)
             self._end_forward(tape, None)  # called inside the with statement of the tape
             self._is_used()
-            number = _core.loops.pass_begins("backward", self._only_dispatch, self._owned)
+            number = _core.loops.module_begins("backward", self._only_dispatch, self._owned)
             try:
                 result = original(tape, *args, **kwargs)
             except BaseException as error:
-                _core.loops.pass_ends(number, error)
+                _core.loops.module_ends(number, error)
                 raise
-            _core.loops.pass_ends(number, None)
+            _core.loops.module_ends(number, None)
             return result
 
         return update_wrapper(gradient, original)

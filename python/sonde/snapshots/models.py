@@ -58,7 +58,7 @@ class Models:
         self.several = False  # from then on the names of tensors have prefixes
 
     def watch(self, model: object, name: str | None) -> None:
-        _core.snapshots.model_is_known()
+        _core.snapshots.note_model_exists()
         for entry in self._watched:
             if entry.model() is model:
                 if name is not None and name != entry.name:
@@ -69,7 +69,7 @@ class Models:
 
     def lead(self, model: object) -> None:
         """A trainer of this model begins on this thread."""
-        _core.snapshots.model_is_known()
+        _core.snapshots.note_model_exists()
         name = next((name for name, other in self._names.items() if other() is model), None)
         entry = Entry(model, name or self._unique(model, type(model).__name__))
         self._led.setdefault(_core.snapshots.this_stack(), []).append(entry)

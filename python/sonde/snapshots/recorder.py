@@ -119,7 +119,7 @@ class Recorder:
 
     def _model_gone(self, gone: ByHand) -> None:
         """May be called at any time, even during a capture."""
-        if (epoch := _core.snapshots.open_epoch()) is None or not (
+        if (epoch := _core.snapshots.current_epoch()) is None or not (
             pairs := self._farewells.of_model(gone)
         ):
             return

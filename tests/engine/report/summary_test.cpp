@@ -58,7 +58,7 @@ TEST(SummaryText, WhatIsOpenCountsWithTheTimeSoFar) {
             "  1 for 4.0ms\n"
             "    step      2  4.0ms     100.0%  100.0%  1.0ms  1.0ms  1.0ms  1.0ms  1.0ms"
             "  1 for 2.0ms\n"
-            "Totals and shares count what is open with the time so far, the other figures do "
+            "Totals and shares include open spans with their time so far; the other figures do "
             "not.\n");
 }
 
@@ -103,7 +103,7 @@ TEST(SummaryText, SaysWhatItLeavesOut) {
   summary.orphans = 7;
   summary.names_folded = true;
   const std::string text = summary_text(summary);
-  EXPECT_NE(text.find("The parents of 7 spans"), std::string::npos);
+  EXPECT_NE(text.find("7 spans are under (orphans)"), std::string::npos);
   EXPECT_NE(text.find("(other names)"), std::string::npos);
 }
 

@@ -114,5 +114,28 @@ TEST(TensorsJson, AddsToTheRecord) {
                  R"({"epoch":null,"run":null,"rank":null })");
 }
 
+TEST(TensorsJson, AnArrayComesInPieces) {
+  TensorJsonArray none;
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(none.finish(), "[\n]\n");
+  TensorJsonArray array;
+  std::string out;
+  std::size_t pieces = 0;
+  const std::string record = R"({"id":")" + std::string(1000, 'x') + "\"}";
+  for (int i = 0; i < 1500; ++i) {
+    array.add(kSecond, record);
+    const std::string piece = array.take_full_piece();
+    pieces += piece.empty() ? 0 : 1;
+    out += piece;
+  }
+  EXPECT_FALSE(array.empty());
+  EXPECT_EQ(pieces, 1u);
+  out += array.finish();
+  std::string line, all = "[";
+  append_tensor_json(line, kSecond, record);
+  for (int i = 0; i < 1500; ++i) all += (i == 0 ? "\n" : ",\n") + line;
+  EXPECT_EQ(out, all + "\n]\n");
+}
+
 }  // namespace
 }  // namespace sonde::report

@@ -1,13 +1,19 @@
 // No memory for a batch while it is written: its records are written later or stay in the journal,
 // and what is lost is counted.
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "engine/base/swallowed.h"
+#include "engine/session/delivery.h"
 #include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
+#include "tests/engine/support/test_sink.h"
 
 namespace {
 
@@ -97,6 +103,26 @@ TEST(ScarceMemory, TheNextBatchDoesNotPassOverOneThatWaits) {
     stop();
     EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 6u);
     EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
+TEST(ScarceMemory, SinksWhoseThreadCouldNotBeStartedAreFlushedAllTheSame) {
+  in_child([] {
+    LogLines log;
+    const auto sink = std::make_shared<testing::TestSink>();
+    int accepted = 0, flushed = 0;
+    sink->on_accept = [&](const OutgoingBatch&) { ++accepted; };
+    sink->on_flush = [&](std::uint64_t, bool) { return ++flushed, true; };
+    Delivery delivery({sink});
+    auto batch = std::make_unique<OutgoingBatch>();
+    base::reset_swallowed();  // as a session does: the counters have their memory
+    g_too_large.store(1);
+    batch = delivery.accept(std::move(batch));
+    g_too_large.store(0);
+    delivery.flush(0, false);
+    EXPECT_NE(batch, nullptr);
+    EXPECT_EQ(accepted, 1);
+    EXPECT_EQ(flushed, 1);
   });
 }
 

@@ -231,7 +231,8 @@ TEST(BlobWriter, BeyondTheBoundNothingIsCopied) {
     }
     EXPECT_TRUE(writer.reserve(1000)) << "what goes away gives its room back";
     ASSERT_EQ(spoken().size(), 1u);
-    EXPECT_TRUE(said("600 bytes wait to be written and 1,000 may")) << spoken()[0];
+    EXPECT_TRUE(said("600 bytes already wait to be written, and the limit is 1,000"))
+        << spoken()[0];
     BlobWriter huge(dir.path(), {.max_waiting_bytes = ~std::uint64_t{0}}, nullptr);
     EXPECT_FALSE(huge.reserve(std::uint64_t{1} << 46)) << "no machine has that much free";
   });
