@@ -3,6 +3,7 @@
 // loss diverges), a float always looks like a float, a lone surrogate becomes its \u escape.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>

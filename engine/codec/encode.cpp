@@ -1,6 +1,7 @@
 #include "engine/codec/encode.h"
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>

@@ -1,6 +1,7 @@
 #include "engine/codec/json_text.h"
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>

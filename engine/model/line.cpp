@@ -1,6 +1,7 @@
 #include "engine/model/line.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <span>

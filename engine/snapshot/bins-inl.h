@@ -6,6 +6,9 @@
 #define SONDE_SNAPSHOT_BINS_INL
 #endif
 
+#include <cstddef>
+#include <cstdint>
+
 #include <hwy/highway.h>
 
 #include "engine/snapshot/kernels.h"

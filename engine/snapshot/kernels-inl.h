@@ -7,6 +7,9 @@
 #define SONDE_SNAPSHOT_KERNELS_INL
 #endif
 
+#include <cstddef>
+#include <cstdint>
+
 #include <hwy/highway.h>
 
 #include "engine/snapshot/bins-inl.h"

@@ -1,5 +1,11 @@
 #include "python/native/attrs.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "engine/record/lane.h"
 
 namespace sonde::native {

@@ -1,4 +1,6 @@
 // The functions about epochs that python/sonde/snapshots calls.
+#include <cstdint>
+
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
 

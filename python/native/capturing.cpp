@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "engine/base/clock.h"
 #include "engine/record/journal.h"

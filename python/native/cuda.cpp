@@ -1,5 +1,9 @@
 #include "python/native/cuda.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -1,4 +1,6 @@
 // For frameworks whose devices have no events: their hooks say when work was handed over and done.
+#include <cstdint>
+
 #include "engine/probe/device_queue.h"
 
 #include "engine/base/clock.h"

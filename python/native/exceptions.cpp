@@ -1,5 +1,7 @@
 #include "python/native/exceptions.h"
 
+#include <cstddef>
+
 #include "engine/base/json_members.h"
 #include "engine/base/json_writer.h"
 #include "engine/base/utf8.h"

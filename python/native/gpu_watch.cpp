@@ -1,5 +1,7 @@
 #include "python/native/gpu_watch.h"
 
+#include <cstdint>
+
 #include "engine/base/clock.h"
 #include "engine/base/placement.h"
 #include "engine/hook/training.h"

@@ -1,6 +1,7 @@
 #include "python/native/graph_watch.h"
 
 #include <cstddef>
+#include <cstdint>
 
 #include "python/native/torch.h"
 

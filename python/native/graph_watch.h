@@ -1,6 +1,8 @@
 // Finds out from autograd which forwards a backward goes through.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/hook/training.h"
 #include "python/native/python.h"
 

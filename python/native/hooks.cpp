@@ -1,5 +1,7 @@
 #include "python/native/hooks.h"
 
+#include <cstdint>
+
 #include "engine/hook/level.h"
 #include "engine/record/journal.h"
 #include "python/native/boundaries.h"

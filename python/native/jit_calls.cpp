@@ -7,6 +7,8 @@
 // gradients, and the program updates elsewhere: it is a backward. Python code of ours
 // (hooks/jax.py) decides which of the two it is, at the first calls only.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <utility>
 

@@ -1,5 +1,6 @@
 #include "python/native/known_models.h"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Which levels of a training loop are open. Hooks ask before they open a level, and sonde/unseen.py
 // asks whether any loop is on record.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 

@@ -1,6 +1,7 @@
 // The iterator of a loader, which behaves as before and records every fetch.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

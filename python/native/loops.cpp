@@ -1,4 +1,8 @@
 // epochs(iterable) and batches(iterable): transparent iterators with a scope around each turn.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
 #include "engine/base/level_names.h"
 #include "engine/record/names.h"
 #include "engine/record/scope.h"

@@ -1,4 +1,10 @@
 // mark(name, value, *, kind="point", **attrs)
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "engine/record/mark.h"
 
 #include "engine/base/face.h"

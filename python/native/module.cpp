@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <initializer_list>
+#include <string>
 
 #include "engine/codec/encode.h"
 #include "engine/session/engine.h"

@@ -1,6 +1,8 @@
 #include "python/native/module_table.h"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/json_writer.h"

@@ -1,6 +1,7 @@
 // What is known of the modules that the program calls. It keeps no module alive.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 

@@ -2,6 +2,8 @@
 #include "python/native/modules.h"
 #include "engine/record/stack.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>

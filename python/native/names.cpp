@@ -1,5 +1,8 @@
 #include "python/native/names.h"
 
+#include <cstdint>
+#include <string_view>
+
 #include "engine/record/names.h"
 
 namespace sonde::native {

@@ -1,6 +1,9 @@
 // Names of scopes and marks: from a Python str to an interned id.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "python/native/python.h"
 
 namespace sonde::native {

@@ -1,6 +1,7 @@
 #include "python/native/newest_batch.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 

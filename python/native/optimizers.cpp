@@ -1,6 +1,7 @@
 // The step of a torch optimizer, from torch's hook before it to the hook after it or to an
 // exception.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 

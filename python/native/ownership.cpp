@@ -1,5 +1,7 @@
 #include "python/native/ownership.h"
 
+#include <utility>
+
 #include "engine/base/placement.h"
 #include "python/native/module.h"
 #include "python/native/torch.h"

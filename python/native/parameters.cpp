@@ -1,5 +1,6 @@
 #include "python/native/parameters.h"
 
+#include <cstddef>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

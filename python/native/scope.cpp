@@ -1,6 +1,11 @@
 // Entering and leaving a scope: what `with scope(...)` runs.
 #include "python/native/scope.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "engine/base/face.h"
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"

@@ -1,6 +1,9 @@
 // The Python object `scope`; shared by the source files that implement it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "engine/record/scope.h"
 #include "python/native/python.h"
 

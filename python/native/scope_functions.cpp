@@ -1,4 +1,7 @@
 // What hooks do with a scope besides entering and leaving it.
+#include <cstdint>
+#include <string_view>
+
 #include "engine/probe/device_queue.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/mark.h"

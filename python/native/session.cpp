@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>

@@ -2,6 +2,7 @@
 // ended, on another thread or in another process.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/model/span_fields.h"

@@ -1,5 +1,8 @@
 #include "python/native/stack.h"
 
+#include <cstddef>
+#include <cstdint>
+
 #include "engine/record/scope.h"
 #include "python/native/module.h"
 

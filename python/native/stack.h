@@ -2,6 +2,8 @@
 // that of its task.
 #pragma once
 
+#include <cstdint>
+
 #include "engine/record/lane.h"
 #include "python/native/python.h"
 

@@ -1,5 +1,6 @@
 #include "python/native/symbolic.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "python/native/module.h"

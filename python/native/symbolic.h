@@ -1,6 +1,8 @@
 // Calls that compute nothing: a Keras layer applied to a KerasTensor while a model is being built.
 #pragma once
 
+#include <cstddef>
+
 #include "engine/base/placement.h"
 #include "python/native/python.h"
 

@@ -1,5 +1,6 @@
 #include "python/native/tensors.h"
 
+#include <cstddef>
 #include <string_view>
 
 #include "python/native/questions.h"

@@ -1,5 +1,6 @@
 // Tensors of torch: by DLPack's exchange interface where torch has it, else by their attributes.
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <unordered_map>

@@ -4,10 +4,13 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/analysis/summary.h"
 #include "engine/analysis/summary_fields.h"

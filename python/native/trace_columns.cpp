@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
