@@ -1,4 +1,4 @@
-"""No file of the repository names a package registry or a path of one machine, or is too long or too wide."""
+"""No file names a package registry or a path of one machine, or is too long or too wide."""
 
 import re
 import subprocess
@@ -72,7 +72,7 @@ def test_no_source_is_too_long_to_read() -> None:
 
 
 def too_wide(name: str, line: str) -> bool:
-    """Tests and benches quote batches, which may not be broken: a line with a literal may be long."""
+    """Tests and benches quote whole batches: a line with a literal may be longer."""
     quotes = name.startswith(("tests/", "bench/")) and '"' in line
     return len(line) > MAX_COLUMNS and not quotes
 

@@ -110,8 +110,8 @@ Run declare_tail(CLI::App& app) {
   app.add_option("--level", options->level,
                  "epoch: epochs, validations and what is outside of them; step: steps and batches "
                  "too (the default); all: every span")
-      ->check(CLI::IsMember(std::vector<std::string>(model::kLevelNames.begin(),
-                                                     model::kLevelNames.end())));
+      ->check(CLI::IsMember(
+          std::vector<std::string>(model::kLevelNames.begin(), model::kLevelNames.end())));
   app.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));

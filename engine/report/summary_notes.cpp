@@ -98,9 +98,8 @@ std::string summary_notes(const Summary& summary) {
         summary.left_out);
   }
   if (summary.orphans != 0) {
-    out += fmt::format(
-        "{} spans are under (orphans): their parents were recorded too late.\n",
-        summary.orphans);
+    out += fmt::format("{} spans are under (orphans): their parents were recorded too late.\n",
+                       summary.orphans);
   }
   if (summary.names_folded) {
     out +=

@@ -251,12 +251,11 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
                available > ~std::uint64_t{0} - waiting ? available : (available + waiting) / 4);
   if (waiting + bytes <= most) return {state_->taken, bytes};
   state_->taken->fetch_sub(bytes);
-  base::log_once(
-      LogLevel::kWarning, "snapshots.blob", kNotCopied,
-      "raw tensors of " + with_commas(bytes) + " bytes were not copied: " + with_commas(waiting) +
-          " bytes already wait to be written, and the limit is " + with_commas(most) +
-          "; the statistics are kept",
-      "take raw tensors less often, or free memory");
+  base::log_once(LogLevel::kWarning, "snapshots.blob", kNotCopied,
+                 "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
+                     with_commas(waiting) + " bytes already wait to be written, and the limit is " +
+                     with_commas(most) + "; the statistics are kept",
+                 "take raw tensors less often, or free memory");
   return {};
 }
 

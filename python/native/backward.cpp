@@ -83,10 +83,9 @@ PyGetSetDef g_timed_fields[] = {
 };
 
 PyTypeObject g_timed_type = [] {
-  PyTypeObject type =
-      make_type("sonde._core.timed_function", sizeof(TimedFunction), timed_dealloc,
-                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                    Py_TPFLAGS_DISALLOW_INSTANTIATION);
+  PyTypeObject type = make_type("sonde._core.timed_function", sizeof(TimedFunction), timed_dealloc,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                    Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_vectorcall_offset = offsetof(TimedFunction, call);
   type.tp_call = PyVectorcall_Call;
   type.tp_getattro = PyObject_GenericGetAttr;

@@ -185,9 +185,9 @@ PySequenceMethods g_iterator_sequence = [] {
 }();
 
 PyTypeObject g_iterator_type = [] {
-  PyTypeObject type = make_type(
-      "sonde._core.loader_iterator", sizeof(LoaderIterator), iterator_dealloc,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION);
+  PyTypeObject type =
+      make_type("sonde._core.loader_iterator", sizeof(LoaderIterator), iterator_dealloc,
+                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION);
   type.tp_repr = iterator_repr;
   type.tp_as_sequence = &g_iterator_sequence;
   type.tp_getattro = iterator_getattr;

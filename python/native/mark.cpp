@@ -32,8 +32,8 @@ void warn_full() {
   const std::string text =
       (face.prefix() + "mark buffer full: ")
           .append(face.advise("marks-dropped",
-                               "marks come faster than they are written, or no session is open; "
-                               "the newest are dropped and counted"));
+                              "marks come faster than they are written, or no session is open; "
+                              "the newest are dropped and counted"));
   warn_user(text.c_str());
 }
 

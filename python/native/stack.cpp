@@ -41,9 +41,8 @@ void token_dealloc(PyObject* self) {
   PyObject_Free(self);
 }
 
-PyTypeObject g_token_type =
-    make_type("sonde._core.StackToken", sizeof(StackToken), token_dealloc,
-              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION);
+PyTypeObject g_token_type = make_type("sonde._core.StackToken", sizeof(StackToken), token_dealloc,
+                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION);
 
 bool set_token(SharedStack* stack, std::uint64_t innermost) {
   auto* token = PyObject_New(StackToken, &g_token_type);
