@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import _core, log
+from sonde import _core, log, process
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -116,8 +116,8 @@ def by_exit() -> bool:
 
 
 def by_exit_of_child() -> bool:
-    """A child of multiprocessing ends; the exception of its function, if any, is being raised."""
-    error = sys.exc_info()[1]
+    """A child of multiprocessing ends, maybe because its function has raised."""
+    error = process.error_of_child()
     if error is None:
         _core.session.annotate({"ended_by": "return", "exit_code": 0})
     elif isinstance(error, SystemExit):

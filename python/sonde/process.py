@@ -9,7 +9,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
 _registered = False
 _finalized_pid = 0
@@ -30,13 +30,54 @@ def at_exit(callback: Callable[[], None], in_child: Callable[[], None]) -> None:
     processes = multiprocessing_of_a_child()
     if processes is None or _finalized_pid == os.getpid():
         return
-    from multiprocessing.util import Finalize, register_after_fork
+    from multiprocessing.util import register_after_fork
 
     _finalized_pid = os.getpid()
     if processes.parent_process() is not None:
-        Finalize(None, in_child, exitpriority=0)
+        _at_exit_of_child(in_child)
     else:
-        register_after_fork(in_child, lambda ends: Finalize(None, ends, exitpriority=0))
+        register_after_fork(in_child, _at_exit_of_child)
+
+
+def _at_exit_of_child(ends: Callable[[], None]) -> None:
+    if sys.version_info >= (3, 13):
+        # From then on a child runs its exit handlers. By that time the exception is over.
+        _remember_error()
+        atexit.register(ends)
+    else:
+        from multiprocessing.util import Finalize
+
+        Finalize(None, ends, exitpriority=0)
+
+
+_error: BaseException | None = None
+
+
+def error_of_child() -> BaseException | None:
+    """What the function of this child of multiprocessing has raised. For ``in_child``."""
+    return sys.exc_info()[1] if sys.version_info < (3, 13) else _error
+
+
+def _remember_error() -> None:
+    """Notes the exception that multiprocessing catches around the function of a child."""
+    if sys.version_info < (3, 13):
+        return
+    monitoring = sys.monitoring
+    event = monitoring.events.EXCEPTION_HANDLED
+
+    def handled(code: CodeType, offset: int, error: BaseException) -> None:
+        global _error
+        if code.co_name == "_bootstrap":
+            _error = error
+
+    for tool in (4, 3):  # those that no kind of tool is meant to have
+        try:
+            monitoring.use_tool_id(tool, "sonde")
+        except ValueError:  # taken
+            continue
+        monitoring.register_callback(tool, event, handled)
+        monitoring.set_events(tool, event)
+        return
 
 
 def multiprocessing_of_a_child() -> ModuleType | None:
