@@ -23,24 +23,34 @@ std::atomic<Generation> g_valid_since{1};
 
 namespace {
 
-// Two for each session that has ended, at most: they are never forgotten, for an object of the
-// program may ask at any time.
-struct Past {
-  std::mutex mutex;
+// What is looked at off the hot path only.
+struct State {
+  std::mutex mutex;  // guards the rest, and stores to the gate
+  // The gate is open while recording is wanted and no thread holds the gate closed.
+  bool wanted = false;
+  std::uint32_t holders = 0;
+  // Two for each session that has ended, at most: they are never forgotten, for an object of the
+  // program may ask at any time.
   std::vector<std::pair<Generation, Provenance>> ended;  // up to that generation, in order
+
+  void settle_gate() const noexcept {
+    const Generation now = detail::g_generation.load();
+    detail::g_gate.store(wanted && holders == 0 ? now : 0, std::memory_order_seq_cst);
+  }
 };
 
-Past& past() noexcept {
-  static auto* instance = new Past;  // never destroyed: threads outlive static destructors
+State& state() noexcept {
+  static auto* instance = new State;  // never destroyed: threads outlive static destructors
   return *instance;
 }
 
 }  // namespace
 
 void begin_generation() noexcept {
-  const bool was_open = detail::g_gate.exchange(0) != 0;
-  const Generation next = detail::g_generation.fetch_add(1) + 1;
-  if (was_open) detail::g_gate.store(next, std::memory_order_release);
+  const std::lock_guard lock(state().mutex);
+  detail::g_gate.store(0);
+  detail::g_generation.fetch_add(1);
+  state().settle_gate();
 }
 
 namespace detail {
@@ -50,17 +60,35 @@ void begin_void_generation() noexcept {
   begin_generation();
 }
 
+void want_gate_open(bool wanted) noexcept {
+  const std::lock_guard lock(state().mutex);
+  state().wanted = wanted;
+  state().settle_gate();
+}
+
+void count_gate_holder(bool comes) noexcept {
+  const std::lock_guard lock(state().mutex);
+  state().holders += comes ? 1 : ~0u;
+  state().settle_gate();
+}
+
+void forget_gate_holders() noexcept {
+  const std::lock_guard lock(state().mutex);
+  state().holders = 0;
+  state().settle_gate();
+}
+
 void keep_provenance(const Provenance& ended) noexcept {
-  const std::lock_guard lock(past().mutex);
+  const std::lock_guard lock(state().mutex);
   try {
-    past().ended.emplace_back(generation(), ended);
+    state().ended.emplace_back(generation(), ended);
   } catch (const std::bad_alloc&) {
     // Span objects of this session will tell the ids and times of the next one.
   }
 }
 
-void lock_provenance() noexcept { past().mutex.lock(); }
-void unlock_provenance() noexcept { past().mutex.unlock(); }
+void lock_generations() noexcept { state().mutex.lock(); }
+void unlock_generations() noexcept { state().mutex.unlock(); }
 
 }  // namespace detail
 
@@ -71,8 +99,8 @@ Provenance present_provenance() noexcept {
 
 Provenance provenance(Generation made_in) noexcept {
   {
-    const std::lock_guard lock(past().mutex);
-    for (const auto& [until, ended] : past().ended) {
+    const std::lock_guard lock(state().mutex);
+    for (const auto& [until, ended] : state().ended) {
       if (made_in <= until) return ended;
     }
   }
@@ -80,8 +108,8 @@ Provenance provenance(Generation made_in) noexcept {
 }
 
 bool is_past(Generation made_in) noexcept {
-  const std::lock_guard lock(past().mutex);
-  return !past().ended.empty() && made_in <= past().ended.back().first;
+  const std::lock_guard lock(state().mutex);
+  return !state().ended.empty() && made_in <= state().ended.back().first;
 }
 
 }  // namespace sonde::record

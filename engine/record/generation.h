@@ -38,9 +38,18 @@ void begin_void_generation() noexcept;
 // has one for them. Called when the session ends and when the process has forked, because the
 // header of the journal will then say something else.
 void keep_provenance(const Provenance& past) noexcept;
-// While a fork is under way, no thread may hold the list of past generations.
-void lock_provenance() noexcept;
-void unlock_provenance() noexcept;
+
+// Any thread. Whether the gate is to be open while no thread holds it closed.
+void want_gate_open(bool wanted) noexcept;
+// Any thread. One more thread, or one less, holds the gate closed.
+void count_gate_holder(bool comes) noexcept;
+// In a forked child: the threads that held it closed do not exist here.
+void forget_gate_holders() noexcept;
+
+// While a fork is under way, no thread may be at work on the gate or on the list of past
+// generations.
+void lock_generations() noexcept;
+void unlock_generations() noexcept;
 }  // namespace detail
 
 // Any thread. The present generation, whether or not recording is on.

@@ -155,12 +155,12 @@ void Journal::before_fork() noexcept {
   backing_.mutex().lock();
   detail::names_mutex().lock();
   lanes_.mutex().lock();
-  detail::lock_provenance();
+  detail::lock_generations();
   forked_ = present_provenance();
 }
 
 void Journal::after_fork_in_parent() noexcept {
-  detail::unlock_provenance();
+  detail::unlock_generations();
   lanes_.mutex().unlock();
   detail::names_mutex().unlock();
   backing_.mutex().unlock();
@@ -168,10 +168,11 @@ void Journal::after_fork_in_parent() noexcept {
 
 void Journal::after_fork_in_child() noexcept {
   backing_.clear(false);  // before anything is written: the memory is shared with the parent
-  detail::unlock_provenance();
+  detail::unlock_generations();
   lanes_.mutex().unlock();
   on_first_lane_.store(nullptr);
   detail::forget_attaching();
+  detail::forget_gate_holders();
   reset(kIdleBlocks);
   detail::mirror_names();
   detail::names_mutex().unlock();

@@ -66,9 +66,14 @@ inline ThreadState* closing_thread(Generation opened_in) noexcept {
   return detail::thread_for_closing();
 }
 
-// Opens or closes the gate. Closing waits a moment for threads that have already found it open.
+// Any thread. Opens or closes the gate. Closing waits a moment for threads that have already found
+// it open.
 void open_gate() noexcept;
 void close_gate() noexcept;
+// Any thread. Holds the gate closed until release_gate(), and waits as close_gate() does. Several
+// threads may do so at the same time; the gate stays closed until the last of them releases it.
+void hold_gate_closed() noexcept;
+void release_gate() noexcept;
 bool gate_open() noexcept;
 
 // Hot. Room for `slots` contiguous slots, or nullptr. Nothing is visible before publish.

@@ -125,7 +125,7 @@ std::byte* next_block(Lane& lane) noexcept {
 
 void open_gate() noexcept {
   detail::setup();
-  detail::g_gate.store(detail::g_generation.load(), std::memory_order_release);
+  detail::want_gate_open(true);
 }
 
 namespace {
@@ -143,15 +143,27 @@ bool no_other_thread_records() noexcept {
   return true;
 }
 
-}  // namespace
-
-void close_gate() noexcept {
-  if (detail::g_gate.exchange(0, std::memory_order_seq_cst) == 0) return;
+// Also where another thread has closed the gate: it may have done so just now.
+void await_no_recording() noexcept {
   if (no_other_thread_records()) return;
   // A thread that found the gate open finishes its few stores long before this is over.
   const timespec moment{0, 200'000};
   nanosleep(&moment, nullptr);
 }
+
+}  // namespace
+
+void close_gate() noexcept {
+  detail::want_gate_open(false);
+  await_no_recording();
+}
+
+void hold_gate_closed() noexcept {
+  detail::count_gate_holder(true);
+  await_no_recording();
+}
+
+void release_gate() noexcept { detail::count_gate_holder(false); }
 
 Lane* take_task_lane(std::uint64_t inherited_parent) noexcept {
   return Journal::instance().take_lane(LaneState::kTask, inherited_parent);

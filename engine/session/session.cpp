@@ -55,9 +55,11 @@ void Session::await_exit_status() {
 
 void Session::close_scopes(bool for_good) {
   if (end_asleep()) return;
+  // The drain thread starts the journal over under this lock only: this thread's lane stays its own.
+  const std::lock_guard drain_lock(shared_.lock);
   record::ThreadState* thread = record::this_thread();
-  Standstill standstill;
-  if (for_good) standstill.stay();
+  if (for_good) record::close_gate();
+  const Standstill standstill;
   const std::lock_guard lock(Journal::instance().backing());
   if (thread != nullptr) {
     record::close_everything(*thread);
