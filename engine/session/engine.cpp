@@ -202,6 +202,7 @@ Counters Engine::counters() const {
   if (!state_->session) {
     Counters last = state_->last;
     last.dropped_snapshots += state_->late_snapshots.load();
+    last.swallowed = base::swallowed_errors();
     return last;
   }
   Counters all = state_->session->counters();

@@ -130,19 +130,23 @@ class Profiler:
                 return
             try:
                 if self._enabled:
-                    _guarded(snapshots.finish, "the last snapshot is missing")
-                    _guarded(facts.stop, "the session's attributes may be out of date")
-                    hooks.uninstall(self._hooks)
-                    _guarded(unseen.end, "the hint at the end is missing")
-                    _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
-                    _guarded(
-                        lambda: _core.session.stop(at_exit=say_how()),
-                        "not everything could be written at the end of the session",
-                    )
-                    self._final = _core.session.counters()
+                    self._close(say_how)
             finally:
                 _current = None
                 _core.session.set_recording(True)
+
+    def _close(self, say_how: Callable[[], bool]) -> None:
+        """Takes away what was put in place, and ends the engine's session."""
+        _guarded(snapshots.finish, "the last snapshot is missing")
+        _guarded(facts.stop, "the session's attributes may be out of date")
+        hooks.uninstall(self._hooks)
+        _guarded(unseen.end, "the hint at the end is missing")
+        _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
+        _guarded(
+            lambda: _core.session.stop(at_exit=say_how()),
+            "not everything could be written at the end of the session",
+        )
+        self._final = _core.session.counters()
 
     def _start(self, request: Request) -> None:
         """Opens the engine's session; if that is not possible, training goes on without one."""
@@ -150,9 +154,19 @@ class Profiler:
             self._open_session(request)
         except Exception as error:
             log.swallowed("session")
-            log.warn("profiler", f"profiling is off for this run: {error}")
-            self._enabled = False
+            self._give_up()
             _core.session.set_recording(False)
+            log.warn("profiler", f"profiling is off for this run: {error}")
+
+    def _give_up(self) -> None:
+        """Ends what has begun of a session. Its health says what went wrong."""
+        self._enabled = False
+        began = _core.session.counters()["flush_mode"] != "stopped"
+        self._close(lambda: False)
+        if not began:  # the counters are those of an earlier session, except for the errors
+            now = _core.session.counters()
+            errors = {key: now[key] for key in ("swallowed_error_count", "swallowed_errors")}
+            self._final = _nothing(now) | errors
 
     def _open_session(self, request: Request) -> None:
         self._platform = face.current().platform_context()
@@ -309,6 +323,10 @@ def health() -> dict[str, Any]:
     return _health(_current)
 
 
+def _nothing(counters: dict[str, Any]) -> dict[str, Any]:
+    return {key: _NOTHING.get(type(value)) for key, value in counters.items()}
+
+
 def _health(profiler: Profiler | None) -> dict[str, Any]:
     live = profiler is not None and profiler.enabled
     counters = _core.session.counters()
@@ -317,7 +335,7 @@ def _health(profiler: Profiler | None) -> dict[str, Any]:
         if final is not None:
             counters = dict(final)
         else:
-            counters = {k: _NOTHING.get(type(v)) for k, v in counters.items()}
+            counters = _nothing(counters)
         counters["flush_mode"] = "stopped"
     known: dict[str, Any] = {
         "enabled": live,
@@ -327,7 +345,7 @@ def _health(profiler: Profiler | None) -> dict[str, Any]:
         "spool_dir": profiler._spool_dir if live and profiler else None,
         "spool_bytes": counters.pop("spool_bytes", 0),
         "flush_mode": counters.pop("flush_mode", "stopped"),
-        "flush_restart_count": counters.pop("flush_restart_count", 0),
+        "flush_restart_count": 0,  # the engine never has to start its thread again
         "transport": profiler._transport if live and profiler else None,
         "installed_hooks": profiler.installed_hooks if live and profiler else [],
         "platform_context": profiler.platform_context if live and profiler else {},

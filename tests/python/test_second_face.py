@@ -92,3 +92,46 @@ assert session.current() is None
 """,
         cwd=tmp_path,
     )
+
+
+def test_a_session_that_could_not_begin_says_so_in_its_health(tmp_path):
+    said = run(
+        """
+def no_transport(self, platform, spool_dir):
+    raise OSError("no route")
+Other.transport, kept = no_transport, Other.transport
+handle = init()
+health = handle.health()
+assert handle.enabled is False and health["flush_mode"] == "stopped"
+assert health["swallowed_errors"] == {"session": 1}, health
+assert health["swallowed_error_count"] == 1
+assert health["flushed_batches"] == 0
+handle.shutdown()
+Other.transport = kept
+assert init().health()["swallowed_error_count"] == 0
+""",
+        cwd=tmp_path,
+    )
+    assert "profiling is off for this run: no route" in said.stderr
+
+
+def test_a_session_that_began_half_way_makes_way_for_the_next(tmp_path):
+    run(
+        """
+import logging
+import sys
+del sys.excepthook  # the session wants to listen to it, after the engine has begun
+half = init(logs_dir="first")
+assert half.enabled is False
+assert half.health()["swallowed_errors"] == {"session": 1}, half.health()
+assert half.health()["journal"] is None
+half.shutdown()
+sys.excepthook = sys.__excepthook__
+handle = init(logs_dir="second")
+assert handle.health()["journal"].startswith(handle.health()["spool_dir"][:-len("spool")])
+handle.shutdown()
+""",
+        cwd=tmp_path,
+    )
+    assert list(tmp_path.glob("second/spool/*.json"))
+    assert not list(tmp_path.glob("*/live/*.journal"))
