@@ -16,6 +16,7 @@
 #include "engine/record/journal.h"
 #include "engine/session/capture_queue.h"
 #include "engine/session/journal_keeper.h"
+#include "engine/session/put_off.h"
 #include "engine/session/serving.h"
 #include "engine/session/signals.h"
 #include "engine/session/sinks.h"
@@ -88,12 +89,14 @@ void DrainLoop::flush() {
 }
 
 void DrainLoop::drain_here() {
-  const std::lock_guard lock(watch_->lock);
+  std::unique_lock lock(watch_->lock);
   if (watch_->over) return;
+  const Draining draining;
   const Serving serving;
   const std::uint64_t newest = requests_.newest();
   try_tick();
   requests_.finish(newest);
+  run_put_off(*watch_, lock);
 }
 
 void DrainLoop::finish() {
@@ -102,9 +105,11 @@ void DrainLoop::finish() {
   if (thread_.joinable() || threadless_.load()) {
     const std::lock_guard lock(watch_->lock);
     if (!std::exchange(watch_->over, true)) {
+      const Draining draining;
       const Serving serving;
       keeper_.recover_once();  // the thread may not have got its turn
       try_last_tick();
+      take_put_off();  // it ends already
     }
   }
   if (thread_.joinable()) thread_.detach();  // it ends by itself when it gets its turn
@@ -117,6 +122,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   wake.wait(seen_at_start, kMomentNs);
   std::unique_lock lock(watch.lock);
   if (watch.over) return;
+  const Draining draining;
   const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
@@ -125,9 +131,26 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
     try_tick();
     requests_.finish(newest);
     if (termination_requested()) return on_termination_();
+    if (!run_put_off(watch, lock)) return;
     use_idle_time(seen);
     if (!sleep(seen, watch, lock)) return;
   }
+}
+
+// Ends the session if a log handler or a sink wanted that while records were moved; false when the
+// session is over, and perhaps gone. The lock is let go of meanwhile.
+bool DrainLoop::run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept {
+  const std::function<void()> end = take_put_off();
+  if (!end) return true;
+  lock.unlock();
+  try {
+    const Draining none(false);
+    end();
+  } catch (const std::exception& error) {
+    say_failed("put-off", std::string("the session could not be ended: ") + error.what());
+  }
+  lock.lock();
+  return !watch.over;
 }
 
 // What takes long is done in slices, and only while no thread waits.

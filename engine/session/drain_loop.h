@@ -55,6 +55,7 @@ class DrainLoop {
   };
 
   void run(Watch& watch, std::uint32_t seen_at_start) noexcept;
+  static bool run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept;
   bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock);
   void tick(const Patience& patience, bool last);
   void try_tick() noexcept;

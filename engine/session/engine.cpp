@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "engine/session/drainer.h"
 #include "engine/session/memory.h"
 #include "engine/session/options.h"
+#include "engine/session/put_off.h"
 #include "engine/session/session.h"
 #include "engine/session/shared.h"
 #include "engine/session/signals.h"
@@ -103,6 +105,8 @@ void Engine::annotate(const std::vector<Attributes::Member>& members) {
 void Engine::await_exit_status() {
   if (const auto current = session()) current->await_exit_status();
 }
+
+bool Engine::put_off_stop(std::function<void()> stop) { return put_off(std::move(stop)); }
 
 void Engine::begin_stop() {
   if (state_->session) state_->session->close_scopes();

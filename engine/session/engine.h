@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,10 @@ class Engine {
   void begin_stop();   // quiet: closes every open scope
   void await_stop();   // not quiet: drains and writes
   void finish_stop();  // quiet: back to memory
+  // Any thread, before the three steps. True on a thread that moves records at this moment, because
+  // a sink or a log handler was called there: it must not take the three steps now. It calls `stop`
+  // once the records are moved, with no lock held.
+  static bool put_off_stop(std::function<void()> stop);
   bool active() const noexcept;
   // Calls Session::awaken of the session, if there is one.
   static void awaken_session() noexcept;

@@ -16,7 +16,7 @@ class Serving {
   ~Serving() { t_serves_sinks = before_; }
 
  private:
-  bool before_;  // a sink may end the session
+  bool before_;  // a sink on the delivery thread may end the session, which serves the others
 };
 
 }  // namespace sonde::session

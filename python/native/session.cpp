@@ -87,6 +87,15 @@ void stop(bool at_exit) {
   engine.finish_stop();
 }
 
+bool put_off_stop(nb::handle call) {
+  return session::Engine::put_off_stop([call = share(nb::borrow(call))] {
+    with_gil([&] {
+      const Ref done(call_or_stop([&] { return PyObject_CallNoArgs(call.get()); }));
+      if (!done) PyErr_Clear();
+    });
+  });
+}
+
 void flush() {
   settle_hooks();
   const nb::gil_scoped_release release;
@@ -164,6 +173,8 @@ void add_session(nb::module_& session) {
               "Record in the session an exception that was not caught.");
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
+  session.def("put_off_stop", &put_off_stop, nb::arg("stop"),
+              "On a thread that moves records: call this later, and return True.");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"),

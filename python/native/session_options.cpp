@@ -41,12 +41,6 @@ void say_callback_failed(const char* which) {
   session::say_sink_failed(which, what);
 }
 
-// A Python callable that the delivery thread may own: released under the GIL.
-std::shared_ptr<PyObject> share(nb::object callable) {
-  return {callable.release().ptr(),
-          [](PyObject* object) { with_gil([object] { Py_DECREF(object); }); }};
-}
-
 void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
   with_gil([&] {
     const Ref list(PyList_New(static_cast<Py_ssize_t>(lines.size())));
@@ -152,6 +146,11 @@ session::Options session_options(const nb::dict& given) {
   if (given.size() != std::size(kFields))
     throw nb::type_error("start() was given an option that it does not know");
   return options;
+}
+
+std::shared_ptr<PyObject> share(nb::object callable) {
+  return {callable.release().ptr(),
+          [](PyObject* object) { with_gil([object] { Py_DECREF(object); }); }};
 }
 
 base::Face face_of(nb::handle face) {

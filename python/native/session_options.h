@@ -5,6 +5,8 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <memory>
+
 #include "engine/base/face.h"
 #include "engine/session/options.h"
 #include "python/native/callbacks.h"
@@ -18,6 +20,9 @@ session::Options session_options(const nanobind::dict& given);
 
 // A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
+
+// A Python callable that any thread may own: released under the GIL.
+std::shared_ptr<PyObject> share(nanobind::object callable);
 
 // Calls into Python from a thread that the program's end does not wait for. Up to Python 3.13, a
 // thread that asks for the GIL while the interpreter ends is ended by pthread_exit, whose unwinding

@@ -50,6 +50,13 @@ def stop(at_exit: bool = False) -> None:
     Idempotent; lets go of the GIL while it waits.
     """
 
+def put_off_stop(stop: Callable[[], None]) -> bool:
+    """On a thread that moves records (a log handler or a sink was called there): True.
+
+    That thread must not end the session now. It calls ``stop`` once the records are moved. Elsewhere
+    this returns False, and nothing happens.
+    """
+
 def flush() -> None:
     """Drains now, into every sink and the transport; returns when that is done."""
 
