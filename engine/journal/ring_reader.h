@@ -3,6 +3,7 @@
 // reads.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -77,7 +78,8 @@ class RingReader {
                         std::uint64_t thread_id, base::Arena& arena) const;
 
   MarkLists& mark_lists() { return marks_; }
-  std::uint64_t damaged() const { return damaged_; }
+  // Any thread.
+  std::uint64_t damaged() const { return damaged_.load(std::memory_order_relaxed); }
   // Whether a span had to wait since the last call.
   bool take_waited() { return std::exchange(waited_, false); }
 
@@ -93,7 +95,7 @@ class RingReader {
   View view_;
   MarkLists marks_;
   OwnSpans* own_;
-  std::uint64_t damaged_ = 0;
+  std::atomic<std::uint64_t> damaged_{0};
   bool waited_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -205,8 +206,10 @@ void JournalKeeper::count(Counters& all) const {
   all.recovered_journals = counts_.journals.load();
   all.recovered_spans = counts_.spans.load();
   all.recovery_problems = counts_.problems.load();
-  all.journal = Journal::instance().path();
-  all.journal_bytes = Journal::instance().file_bytes();
+  Journal& journal = Journal::instance();
+  const std::lock_guard lock(journal.backing());  // the drain thread may start the journal over
+  all.journal = journal.path();
+  all.journal_bytes = journal.file_bytes();
 }
 
 }  // namespace sonde::session
