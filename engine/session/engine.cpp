@@ -116,17 +116,17 @@ void Engine::await_stop() {
   if (const auto current = session()) current->finish();
 }
 
-void Engine::finish_stop() {
-  if (!state_->session) return;
+std::shared_ptr<void> Engine::finish_stop() {
+  if (!state_->session) return nullptr;
   state_->last = counters();
   state_->last.mode = Counters::Mode::kStopped;
   state_->last.journal.clear();
   state_->last.journal_bytes = 0;
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
-  state_->session.reset();
   state_->lost_earlier = record::total_losses();
   state_->fresh = false;
+  return std::exchange(state_->session, nullptr);  // goes without the lock: a sink may read the trace
 }
 
 snapshot::BlobRoom Engine::reserve_blob(std::uint64_t bytes) {

@@ -31,7 +31,9 @@ class Engine {
   // Ending a session, in three steps because the sinks may need the lock that makes things quiet.
   void begin_stop();   // quiet: closes every open scope
   void await_stop();   // not quiet: drains and writes
-  void finish_stop();  // quiet: back to memory
+  // Quiet: back to memory. Returns what is left of the session, its sinks among it: to be dropped
+  // where the caller is not quiet any more, because a sink may need the GIL to go.
+  std::shared_ptr<void> finish_stop();
   // Any thread, before the three steps. True on a thread that moves records at this moment, because
   // a sink or a log handler was called there: it must not take the three steps now. It calls `stop`
   // once the records are moved, with no lock held.

@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,7 +86,9 @@ void stop(bool at_exit) {
     const nb::gil_scoped_release release;
     engine.await_stop();
   }
-  engine.finish_stop();
+  std::shared_ptr<void> rest = engine.finish_stop();
+  const nb::gil_scoped_release release;
+  rest.reset();
 }
 
 bool put_off_stop(nb::handle call) {
