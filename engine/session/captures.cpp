@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/swallowed.h"
 #include "engine/codec/encode_snapshot.h"
 #include "engine/model/trace.h"
 #include "engine/snapshot/capture.h"
@@ -102,6 +104,24 @@ void Captures::close() {
   incoming_.clear();
 }
 
+// False: there is no memory for the record.
+bool Captures::append(const Capture& capture, std::size_t record, model::Batch& batch) noexcept {
+  const std::size_t before = batch.snapshots.size();
+  try {
+    model::Snapshot& snapshot = batch.snapshots.emplace_back();
+    snapshot.id = base::make_id(key_, next_id_++);
+    snapshot.span_id = capture.span_id;
+    json_.clear();
+    codec::encode_snapshot(json_, snapshot::record_of(capture, record, snapshot.id));
+    snapshot.json = batch.arena.copy(json_.view());
+    return true;
+  } catch (const std::exception&) {
+    base::note_swallowed("snapshots");
+    if (batch.snapshots.size() > before) batch.snapshots.pop_back();
+    return false;
+  }
+}
+
 bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   collected_ = 0;
   for (model::Mark& mark : alarms_.take_marks(batch.arena)) {
@@ -109,18 +129,17 @@ bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
     batch.marks.push_back(mark);
   }
   bool more = false;
+  std::size_t taken = 0;
   for (Held& held : held_) {
     const Capture& capture = held.capture;
     if (capture.pending || capture.blob) continue;
-    const std::size_t end = std::min(capture.size(), held.next + limit - collected_);
-    for (; held.next < end; ++held.next, ++collected_) {
-      if (!encode) continue;
-      model::Snapshot& snapshot = batch.snapshots.emplace_back();
-      snapshot.id = base::make_id(key_, next_id_++);
-      snapshot.span_id = capture.span_id;
-      json_.clear();
-      codec::encode_snapshot(json_, snapshot::record_of(capture, held.next, snapshot.id));
-      snapshot.json = batch.arena.copy(json_.view());
+    const std::size_t end = std::min(capture.size(), held.next + limit - taken);
+    for (; held.next < end; ++held.next, ++taken) {
+      if (!encode || append(capture, held.next, batch)) {
+        ++collected_;
+      } else {
+        lost_.fetch_add(1, std::memory_order_relaxed);
+      }
     }
     more = more || held.next < capture.size();
   }
@@ -129,7 +148,7 @@ bool Captures::collect(std::size_t limit, bool encode, model::Batch& batch) {
   };
   std::erase_if(held_, done);
   const std::lock_guard lock(lock_);
-  waiting_records_ -= collected_;
+  waiting_records_ -= taken;
   return more;
 }
 

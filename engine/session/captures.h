@@ -39,7 +39,8 @@ class Captures {
   // Appends up to `limit` records; true when more are there. Without `encode` they are only
   // counted.
   bool collect(std::size_t limit, bool encode, model::Batch& batch);
-  // Records that the last collect took.
+  // Records that the last collect took, without those for which there was no memory: these are
+  // lost and counted.
   std::size_t collected() const noexcept { return collected_; }
   // Messages about the first values of the session that are not finite; mostly there are none.
   std::vector<std::string> take_alarms() { return alarms_.take_texts(); }
@@ -57,6 +58,7 @@ class Captures {
   };
   void complete(Held& held, bool give_up);
   void examine_new();
+  bool append(const snapshot::Capture& capture, std::size_t record, model::Batch& batch) noexcept;
 
   mutable std::mutex lock_;  // guards the next three
   std::vector<snapshot::Capture> incoming_;

@@ -40,6 +40,8 @@ class DrainLoop {
   // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that
   // serves sinks it returns at once: a sink that flushes would wait for itself.
   void flush();
+  // It could not be started, because there was no memory for what comes before.
+  void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
   // The thread that ends the session, once: drains everything that is left. It does so itself,
   // because on a busy machine it takes milliseconds until the drain thread gets its turn.
   void finish();

@@ -28,9 +28,11 @@ class FlushRequests {
   // Returns when the request is served, or after that time.
   void await(std::uint64_t number, std::uint64_t patience_ns) noexcept {
     const std::uint64_t deadline = base::monotonic_ns() + patience_ns;
-    while (done_.load() < number && base::monotonic_ns() < deadline) {
+    for (;;) {
       const std::uint32_t seen = served_.now();
-      if (done_.load() < number) served_.wait(seen, patience_ns);
+      const std::uint64_t now = base::monotonic_ns();
+      if (done_.load() >= number || now >= deadline) return;
+      served_.wait(seen, deadline - now);
     }
   }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxWaiting = 1u << 16;
 
-// Copies both texts into one allocation, which the row owns.
+// Copies both texts into one allocation, which the row owns. Null: nothing to copy, or no memory.
 char* keep(std::string_view a, std::string_view b) {
   if (a.empty() && b.empty()) return nullptr;
   auto* text = static_cast<char*>(std::malloc(a.size() + b.size()));
@@ -69,6 +69,10 @@ void Memory::add_span(const model::Span& span) {
   row.attrs_length = static_cast<std::uint32_t>(span.attrs.size()) & 0x7FFFFFFFu;
   std::free(row.text);
   row.text = keep(interned != 0 ? std::string_view() : span.name, span.attrs);
+  if (row.text == nullptr) {  // no memory for it
+    row.attrs_length = 0;
+    if (!row.name_is_interned) row.name = 0;
+  }
   row.marks = {};
   if (waiting_.empty()) return;
   if (const auto found = waiting_.find(span.id); found != waiting_.end()) {
@@ -112,6 +116,7 @@ void Memory::append(MarkChain& chain, std::uint32_t limit, const model::Mark& ma
   row.text_length = static_cast<std::uint16_t>(mark.text.size());
   std::free(row.text);
   row.text = keep(row.name != 0 ? std::string_view() : mark.name, mark.text);
+  if (row.text == nullptr) row.name_length = row.text_length = 0;  // no memory for it
   row.next = kNoRow;
   if (chain.count == 0) {
     chain.first = number;

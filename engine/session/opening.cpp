@@ -1,5 +1,6 @@
 // How a session begins: at once, or on demand with the first thing that is recorded.
 #include <cstdint>
+#include <exception>
 #include <mutex>
 
 #include "engine/base/clock.h"
@@ -47,11 +48,20 @@ void Session::awaken() {
   {
     const std::lock_guard lock(waking_);
     if (!asleep_.exchange(false)) return;
-    complaints = open();
+    try {
+      complaints = open();
+    } catch (const std::exception&) {  // no memory: what is recorded stays in it until the end
+      base::note_swallowed("session");
+      loop_.go_without_thread();
+    }
     // Threads that called this meanwhile wait for the lock.
     Journal::instance().on_first_lane(nullptr);
   }
-  speak("profiler", complaints);
+  try {
+    speak("profiler", complaints);
+  } catch (const std::exception&) {  // the thread that records must not notice
+    base::note_swallowed("session");
+  }
 }
 
 // True when nothing was recorded: the session leaves nothing behind.

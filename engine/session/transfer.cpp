@@ -17,6 +17,7 @@
 #include "engine/model/trace.h"
 #include "engine/record/journal.h"
 #include "engine/session/counters.h"
+#include "engine/session/drainer.h"
 #include "engine/session/standstill.h"
 
 namespace sonde::session {
@@ -32,6 +33,18 @@ void rest_a_moment() noexcept {
   const timespec moment{0, 500'000};
   ::nanosleep(&moment, nullptr);
 }
+
+// At its end nothing is given up any more, whatever was thrown: the next session waits again.
+class GivingUp {
+ public:
+  explicit GivingUp(Waiting& waiting) noexcept : waiting_(waiting) {}
+  GivingUp(const GivingUp&) = delete;
+  GivingUp& operator=(const GivingUp&) = delete;
+  ~GivingUp() { waiting_.give_up(false); }
+
+ private:
+  Waiting& waiting_;
+};
 
 }  // namespace
 
@@ -107,6 +120,7 @@ void Transfer::deliver() {
 }
 
 void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {
+  const GivingUp giving_up(shared_.drainer.waiting());
   const std::uint64_t deadline = base::monotonic_ns() + patience_ns;
   while (shared_.drainer.take_waited()) {
     if (base::monotonic_ns() >= deadline) {
@@ -116,7 +130,6 @@ void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {
     rest_a_moment();
     drain();
   }
-  shared_.drainer.waiting().give_up(false);
 }
 
 void Transfer::await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns) {

@@ -1,6 +1,7 @@
 #include "engine/session/memory.h"
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "engine/model/span_fields.h"
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
+#include "tests/engine/support/child.h"
 
 namespace sonde::session {
 namespace {
@@ -275,6 +277,24 @@ TEST(Memory, MarksOfSpansThatNeverComeAreBounded) {
   for (std::uint64_t i = 1; i <= 200'000; ++i) add(memory, {}, {make_mark(i, i)});
   add(memory, {make_span(200'000)});
   EXPECT_EQ(contents(memory).marks.size(), 1u);
+}
+
+TEST(Memory, TextForWhichThereIsNoMemoryIsLeftOut) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer ends the process instead";
+#endif
+  testing::in_child([] {
+    // No allocator has that much, so it is never read.
+    const std::string_view huge("x", (std::size_t{1} << 50) + 100);
+    Memory memory;
+    model::Span span = make_span(1);
+    span.attrs = huge;
+    add(memory, {span}, {make_mark(1, 1)});
+    const model::Batch batch = contents(memory);
+    ASSERT_EQ(batch.spans.size(), 1u);
+    EXPECT_EQ(batch.spans[0].attrs, "");
+    EXPECT_EQ(batch.marks.size(), 1u);
+  });
 }
 
 TEST(Memory, ClearForgetsAll) {

@@ -5,13 +5,16 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "engine/base/swallowed.h"
+#include "engine/session/captures.h"
 #include "engine/session/delivery.h"
 #include "engine/spool/recovery.h"
+#include "tests/engine/support/captures.h"
 #include "tests/engine/support/running_session.h"
 #include "tests/engine/support/test_sink.h"
 
@@ -123,6 +126,42 @@ TEST(ScarceMemory, SinksWhoseThreadCouldNotBeStartedAreFlushedAllTheSame) {
     EXPECT_NE(batch, nullptr);
     EXPECT_EQ(accepted, 1);
     EXPECT_EQ(flushed, 1);
+  });
+}
+
+TEST(ScarceMemory, AThreadWhoseFirstRecordWakesTheSessionDoesNotNotice) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    Options options = spool_to(dir.path());
+    options.on_demand = true;
+    engine().start(options);
+    g_too_large.store(1);
+    record(1);
+    g_too_large.store(0);
+    record(5);
+    EXPECT_EQ(testing::trace().spans.size(), 7u);
+    EXPECT_GE(engine().counters().swallowed.count, 1u);
+    stop();
+  });
+}
+
+// Records of captures for which there is no memory are counted, and do not keep others out.
+TEST(ScarceMemory, RecordsOfCapturesThatCouldNotBeEncodedAreCounted) {
+  in_child([] {
+    Captures captures;
+    model::Batch batch;
+    captures.add(testing::capture_of(2, std::string(2 * kLimit, 'w')));
+    captures.add(testing::capture_of(2));
+    captures.look();
+    base::reset_swallowed();
+    g_too_large.store(kLimit);
+    EXPECT_FALSE(captures.collect(1000, true, batch));
+    g_too_large.store(0);
+    EXPECT_EQ(captures.lost(), 2u);
+    EXPECT_EQ(captures.collected(), 2u);
+    EXPECT_EQ(batch.snapshots.size(), 2u);
+    EXPECT_TRUE(captures.add(testing::capture_of(Captures::kMaxRecords))) << "nothing waits";
   });
 }
 
