@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/deadline.h"
 #include "engine/base/event.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
@@ -38,7 +39,7 @@ struct Delivery::Queue {
   struct Task {
     std::unique_ptr<OutgoingBatch> batch;
     std::size_t bytes = 0;
-    std::uint64_t deadline_ns = 0;
+    std::uint64_t patience_ns = 0;  // counts from when the sinks flush, not while the task waits
     bool last = false;
   };
 
@@ -76,7 +77,7 @@ bool Delivery::Queue::add(Task task) {
       return true;
     } else if (!tasks.empty() && !tasks.back().batch) {
       Task& waiting = tasks.back();
-      waiting.deadline_ns = std::max(waiting.deadline_ns, task.deadline_ns);
+      waiting.patience_ns = std::max(waiting.patience_ns, task.patience_ns);
       waiting.last = waiting.last || task.last;
       return true;
     } else {
@@ -110,8 +111,9 @@ void Delivery::Queue::run(const Task& task) noexcept {
     return;
   }
   bool nothing_left = true;
+  const std::uint64_t deadline_ns = base::deadline_after(task.patience_ns);
   for (const auto& sink : sinks) {
-    const auto flush = [&] { return sink->flush(task.deadline_ns, task.last); };
+    const auto flush = [&] { return sink->flush(deadline_ns, task.last); };
     nothing_left = guarded(sink->name(), flush) && nothing_left;
   }
   const std::lock_guard guard(lock);
@@ -161,15 +163,18 @@ Delivery::Delivery(std::vector<std::shared_ptr<Sink>> sinks) {
   if (!sinks.empty()) queue_ = std::make_shared<Queue>(std::move(sinks));
 }
 
-void Delivery::start() {
-  const base::Status status =
-      base::start_detached_thread("sonde-sinks", [queue = queue_] { queue->serve(); });
-  by_ = status.ok() ? By::kThread : By::kCaller;
+// By the thread, if one can be had.
+void Delivery::start() noexcept {
+  if (by_ != By::kNone) return;
+  const auto launch = [&] {
+    return base::start_detached_thread("sonde-sinks", [queue = queue_] { queue->serve(); }).ok();
+  };
+  by_ = guarded("delivery", launch) ? By::kThread : By::kCaller;
 }
 
 std::unique_ptr<OutgoingBatch> Delivery::accept(std::unique_ptr<OutgoingBatch> batch) noexcept {
   if (!queue_) return batch;
-  if (by_ == By::kNone && !guarded("delivery", [&] { return start(), true; })) by_ = By::kCaller;
+  start();
   if (by_ != By::kThread) {
     for (const auto& sink : queue_->sinks) hand(*sink, *batch);
     return batch;
@@ -182,9 +187,11 @@ std::unique_ptr<OutgoingBatch> Delivery::accept(std::unique_ptr<OutgoingBatch> b
   return nullptr;
 }
 
-void Delivery::flush(std::uint64_t deadline_ns, bool last) noexcept {
+void Delivery::flush(std::uint64_t patience_ns, bool last) noexcept {
+  if (!queue_) return;
+  if (last) start();
   if (by_ == By::kNone) return;
-  Queue::Task task{.batch = nullptr, .deadline_ns = deadline_ns, .last = last};
+  Queue::Task task{.batch = nullptr, .patience_ns = patience_ns, .last = last};
   if (by_ == By::kThread) {
     guarded("delivery", [&] { return queue_->add(std::move(task)); });
   } else {

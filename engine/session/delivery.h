@@ -27,8 +27,9 @@ class Delivery {
 
   // Returns the batch where it is not needed any more.
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch) noexcept;
-  // The sinks flush once they have everything that was accepted before. Does not wait for that.
-  void flush(std::uint64_t deadline_ns, bool last) noexcept;
+  // The sinks flush once they have everything that was accepted before, and then have that long.
+  // Does not wait for that. `last`: also sinks that never got a batch.
+  void flush(std::uint64_t patience_ns, bool last) noexcept;
   // Any thread. Waits until the sinks have everything that was accepted, and have flushed.
   void await(std::uint64_t deadline_ns) noexcept;
   // The session is over. Batches that the sinks do not have by now are lost to them and counted.
@@ -39,7 +40,7 @@ class Delivery {
   struct Queue;
   enum class By { kNone, kThread, kCaller };  // who calls the sinks
 
-  void start();
+  void start() noexcept;
   static void say_full(const Queue& queue);
   static void say_late(const Queue& queue, std::size_t batches);
 

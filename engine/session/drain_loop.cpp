@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/deadline.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
@@ -41,10 +42,6 @@ constexpr DrainLoop::Patience kAtTheEnd = {.gpu_ns = 2 * kSecond,
                                            .statistics_ns = 2 * kSecond,
                                            .blobs_ns = 30 * kSecond,
                                            .sinks_ns = 2 * kSecond};
-
-std::uint64_t deadline_after(std::uint64_t patience_ns) noexcept {
-  return patience_ns == 0 ? 0 : base::monotonic_ns() + patience_ns;
-}
 
 void say_failed(const char* key, const std::string& text) noexcept {
   base::note_swallowed("flush");
@@ -85,7 +82,7 @@ void DrainLoop::flush() {
     Journal::instance().wake().raise();
     requests_.await(mine, kFlushPatienceNs);
   }
-  sinks_.await(deadline_after(kForFlush.sinks_ns));
+  sinks_.await(base::deadline_after(kForFlush.sinks_ns));
 }
 
 void DrainLoop::drain_here() {
@@ -188,7 +185,7 @@ void DrainLoop::tick(const Patience& patience, bool last) {
   const Patience& now = awaited ? kForFlush : patience;
   if (now.gpu_ns != 0) transfer_.await_gpu(now.gpu_ns, last);
   transfer_.await_captures(now.statistics_ns, now.blobs_ns);
-  sinks_.flush(deadline_after(now.sinks_ns), false);
+  sinks_.flush(now.sinks_ns, false);
   const bool idle = transfer_.batches() == before;
   if (idle) transfer_.shrink();
   keeper_.keep(idle);
@@ -209,13 +206,13 @@ void DrainLoop::last_tick(const Patience& patience) {
   captures_.hurry();
   transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
   transfer_.give_up_captures();
-  if (!sinks_.flush(deadline_after(patience.sinks_ns), true)) {
+  if (!sinks_.flush(patience.sinks_ns, true)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
   }
   // The deadline counts from here, because the spool may have taken its time.
-  sinks_.await(deadline_after(patience.sinks_ns));
+  sinks_.await(base::deadline_after(patience.sinks_ns));
   sinks_.close();
 }
 

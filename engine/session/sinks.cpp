@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/drainer.h"
@@ -99,14 +100,14 @@ void Sinks::skip(const Moved& moved) {
   }
 }
 
-bool Sinks::flush(std::uint64_t deadline_ns, bool last) noexcept {
+bool Sinks::flush(std::uint64_t patience_ns, bool last) noexcept {
   bool written = store_held_back();
   if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
   if (spool_) {
-    const auto flush = [&] { return spool_->flush(deadline_ns, last); };
+    const auto flush = [&] { return spool_->flush(base::deadline_after(patience_ns), last); };
     written = guarded(spool_->name(), flush) && written;
   }
-  delivery_.flush(deadline_ns, last);
+  delivery_.flush(patience_ns, last);
   return written;
 }
 

@@ -167,6 +167,68 @@ TEST(Delivery, WithoutThreadsTheyAreServedByTheThreadThatDrains) {
   });
 }
 
+TEST(Delivery, TheTimeToFlushCountsFromWhenTheSinksHaveEverything) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<bool> late{false};
+    sink->on_accept = [](const OutgoingBatch&) { ::usleep(50'000); };
+    sink->on_flush = [&](std::uint64_t deadline_ns, bool) {
+      late.store(deadline_ns <= base::monotonic_ns());
+      return true;
+    };
+    Delivery delivery({sink});
+    delivery.accept(std::make_unique<OutgoingBatch>());
+    delivery.flush(20'000'000, false);
+    delivery.await(base::monotonic_ns() + 20'000'000'000);
+    EXPECT_FALSE(late.load());
+  });
+}
+
+TEST(Delivery, ASinkThatGotNoBatchIsToldOfTheEnd) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<int> flushes{0}, last_ones{0};
+    sink->on_flush = [&](std::uint64_t, bool last) {
+      ++flushes;
+      last_ones += last;
+      return true;
+    };
+    Delivery delivery({sink});
+    delivery.flush(1'000'000, false);
+    delivery.flush(1'000'000, true);
+    delivery.await(base::monotonic_ns() + 20'000'000'000);
+    EXPECT_EQ(flushes.load(), 1);
+    EXPECT_EQ(last_ones.load(), 1);
+  });
+}
+
+// A sink may do what it likes when the session lets go of it.
+struct ReadsAtItsEnd : TestSink {
+  explicit ReadsAtItsEnd(std::size_t& found) : spans(found) {}
+  ~ReadsAtItsEnd() override {
+    model::Batch trace;
+    engine().read_trace(trace);
+    spans = trace.spans.size();
+  }
+  std::size_t& spans;
+};
+
+TEST(Delivery, ASinkThatReadsTheTraceWhenItIsDestroyedFindsIt) {
+  in_child([] {
+    std::size_t spans = 0;
+    {
+      Options options;
+      options.handle_signals = false;
+      options.more_sinks.push_back(std::make_shared<ReadsAtItsEnd>(spans));
+      engine().start(std::move(options));
+    }
+    record_many(10);
+    stop();
+    for (int i = 0; i < 10'000 && spans == 0; ++i) ::usleep(1000);  // the delivery thread lets go last
+    EXPECT_EQ(spans, 11u);
+  });
+}
+
 // Accepts nothing until it is let go.
 struct Gate {
   std::atomic<bool> open{false};

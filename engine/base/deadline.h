@@ -1,0 +1,15 @@
+// From how long to wait to when to stop waiting.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/base/clock.h"
+
+namespace sonde::base {
+
+// By monotonic_ns(). 0: do not wait.
+inline std::uint64_t deadline_after(std::uint64_t patience_ns) noexcept {
+  return patience_ns == 0 ? 0 : monotonic_ns() + patience_ns;
+}
+
+}  // namespace sonde::base
