@@ -50,11 +50,18 @@ void say_failed(const char* key, const std::string& text) noexcept {
 
 }  // namespace
 
-// Less than the five seconds after which the signal ends the process at once (signals.h).
-const DrainLoop::Patience DrainLoop::kOnSignal = {.gpu_ns = 500 * kMillisecond,
-                                                  .statistics_ns = 2 * kSecond,
-                                                  .blobs_ns = 3 * kSecond,
-                                                  .sinks_ns = 500 * kMillisecond};
+std::uint64_t DrainLoop::Patience::left(std::uint64_t patience_ns) const noexcept {
+  const std::uint64_t now = base::monotonic_ns();
+  return now < until_ns ? std::min(patience_ns, until_ns - now) : 0;
+}
+
+DrainLoop::Patience DrainLoop::on_signal(std::uint64_t until_ns) noexcept {
+  return {.gpu_ns = 500 * kMillisecond,
+          .statistics_ns = 2 * kSecond,
+          .blobs_ns = 3 * kSecond,
+          .sinks_ns = 500 * kMillisecond,
+          .until_ns = until_ns};
+}
 
 DrainLoop::DrainLoop(Transfer& transfer, JournalKeeper& keeper, CaptureQueue& captures,
                      Sinks& sinks, std::uint64_t interval_ns, std::function<void()> on_termination)
@@ -183,9 +190,9 @@ void DrainLoop::tick(const Patience& patience, bool last) {
   transfer_.drain();
   const bool awaited = !last && !stopping_.load() && requests_.pending();
   const Patience& now = awaited ? kForFlush : patience;
-  if (now.gpu_ns != 0) transfer_.await_gpu(now.gpu_ns, last);
-  transfer_.await_captures(now.statistics_ns, now.blobs_ns);
-  sinks_.flush(now.sinks_ns, false);
+  if (now.gpu_ns != 0) transfer_.await_gpu(now.left(now.gpu_ns), last);
+  transfer_.await_captures(now.left(now.statistics_ns), now.left(now.blobs_ns));
+  sinks_.flush(now.left(now.sinks_ns), false);
   const bool idle = transfer_.batches() == before;
   if (idle) transfer_.shrink();
   keeper_.keep(idle);
@@ -202,17 +209,18 @@ void DrainLoop::try_tick() noexcept {
 }
 
 void DrainLoop::last_tick(const Patience& patience) {
-  tick({.gpu_ns = patience.gpu_ns}, true);  // the rest is waited for once the files are hurried
+  // The rest is waited for once the files are hurried.
+  tick({.gpu_ns = patience.gpu_ns, .until_ns = patience.until_ns}, true);
   captures_.hurry();
-  transfer_.await_captures(patience.statistics_ns, patience.blobs_ns);
+  transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();
-  if (!sinks_.flush(patience.sinks_ns, true)) {
+  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
   }
   // The deadline counts from here, because the spool may have taken its time.
-  sinks_.await(base::deadline_after(patience.sinks_ns));
+  sinks_.await(base::deadline_after(patience.left(patience.sinks_ns)));
   sinks_.close();
 }
 

@@ -25,8 +25,13 @@ class DrainLoop {
     std::uint64_t statistics_ns = 0;
     std::uint64_t blobs_ns = 0;
     std::uint64_t sinks_ns = 0;
+    std::uint64_t until_ns = ~std::uint64_t{0};  // when all waiting ends (base::monotonic_ns)
+
+    // What is left of one of the first four.
+    std::uint64_t left(std::uint64_t patience_ns) const noexcept;
   };
-  static const Patience kOnSignal;
+  // A signal ends the process at `until_ns`.
+  static Patience on_signal(std::uint64_t until_ns) noexcept;
 
   // `on_termination` is called on the drain thread when a signal asks the process to end. It does
   // not return.
@@ -35,13 +40,13 @@ class DrainLoop {
 
   // Starts the thread. Where none can be had, flush() and finish() do its work.
   base::Status start();
+  // It could not be started, because there was no memory for what comes before.
+  void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
 
   // Any thread. Returns when everything recorded before the call has gone through the sinks, or
   // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that
   // serves sinks it returns at once: a sink that flushes would wait for itself.
   void flush();
-  // It could not be started, because there was no memory for what comes before.
-  void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
   // The thread that ends the session, once: drains everything that is left. It does so itself,
   // because on a busy machine it takes milliseconds until the drain thread gets its turn.
   void finish();

@@ -38,8 +38,9 @@ struct Options {
   std::function<void(std::string_view)> on_batch;  // each batch as JSON
   // Further sinks; none of them is durable (see sinks.h).
   std::vector<std::shared_ptr<Sink>> more_sinks;
-  // The process is told to end, and nothing is closed yet. On the drain thread; has to return soon.
-  std::function<void()> on_termination;
+  // The process is told to end, and nothing is closed yet. On the drain thread; has to return soon,
+  // and by then at the latest (base::monotonic_ns).
+  std::function<void(std::uint64_t deadline_ns)> on_termination;
 };
 
 }  // namespace sonde::session

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -100,13 +101,14 @@ void Session::release() {
 // On the drain thread, where a signal asks the process to end.
 void Session::end_by_signal() {
   try {
-    if (options_.on_termination) options_.on_termination();
+    const std::uint64_t until_ns = termination_deadline_ns();
+    if (options_.on_termination) options_.on_termination(until_ns);
     const bool hung_up = termination_requested() == SIGHUP;
     const char* const signal = hung_up ? "\"SIGHUP\"" : "\"SIGTERM\"";
     attributes().set({{std::string(model::kEndedByAttr), "\"signal\""},
                       {std::string(model::kSignalAttr), signal}});
     close_scopes(true);  // recording ends here, so that the last tick sees all of it
-    loop_.last_tick(DrainLoop::kOnSignal);
+    loop_.last_tick(DrainLoop::on_signal(until_ns));
     keeper_.end_by_signal();
   } catch (...) {
     // The journal still has everything.

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 
+#include "engine/base/clock.h"
 #include "engine/record/journal.h"
 
 namespace sonde::session {
@@ -14,8 +16,10 @@ namespace sonde::session {
 namespace {
 
 constexpr time_t kPatienceSeconds = 5;
+constexpr std::uint64_t kForWaitingNs = 4'000'000'000;
 
 std::atomic<int> g_requested{0};  // the first signal that came
+std::atomic<std::uint64_t> g_requested_ns{0};
 std::atomic<bool> g_watching{false};
 record::Journal* g_journal = nullptr;
 
@@ -55,11 +59,14 @@ void set_timer(const Watched& watched, time_t seconds) noexcept {
   if (watched.has_timer) ::timer_settime(watched.timer, 0, &value, nullptr);
 }
 
-// Nothing but what POSIX allows in a handler: atomics, a futex, timer_settime, sigaction, kill.
+// Nothing but what POSIX allows in a handler: atomics, a futex, clock_gettime, timer_settime,
+// sigaction, kill.
 void on_terminate(int number, siginfo_t* info, void*) {
   const int saved = errno;
   int first = 0;
+  const std::uint64_t now = base::monotonic_ns();
   if (g_requested.compare_exchange_strong(first, number)) {
+    g_requested_ns.store(now);
     // Should the drain thread be stuck (a dead network disk), the timer sends the signal again.
     for (const Watched& each : g_signals) {
       if (each.number == number) set_timer(each, kPatienceSeconds);
@@ -94,6 +101,7 @@ void watch_termination() noexcept {
     if (!g_watching.exchange(true)) {
       g_journal = &record::Journal::instance();
       g_requested.store(0);
+      g_requested_ns.store(0);
     }
     make_timer(each);
     ::sigaction(each.number, &action, nullptr);
@@ -118,6 +126,12 @@ void forget_termination() noexcept {
 }
 
 int termination_requested() noexcept { return g_requested.load(); }
+
+std::uint64_t termination_deadline_ns() noexcept {
+  // The handler may be between its two stores.
+  const std::uint64_t came = g_requested_ns.load();
+  return (came != 0 ? came : base::monotonic_ns()) + kForWaitingNs;
+}
 
 void die_by_termination() noexcept {
   const int number = g_requested.load();

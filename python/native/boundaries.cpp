@@ -1,9 +1,12 @@
 #include "python/native/boundaries.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "engine/base/clock.h"
+#include "engine/base/deadline.h"
 #include "engine/base/level_names.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
@@ -176,25 +179,25 @@ int Boundaries::tell_last(void*) {
   return 0;
 }
 
-bool Boundaries::await_last(int milliseconds) const {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  while (!last_done_.load() && std::chrono::steady_clock::now() < until)
+bool Boundaries::await_last(std::uint64_t patience_ns, std::uint64_t deadline_ns) const {
+  const std::uint64_t until = std::min(base::deadline_after(patience_ns), deadline_ns);
+  while (!last_done_.load() && base::monotonic_ns() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return last_done_.load();
 }
 
-void Boundaries::end_all_before_death() noexcept {
+void Boundaries::end_all_before_death(std::uint64_t deadline_ns) noexcept {
   if (!snapshots_wanted()) return;
   try {
-    constexpr int kForMainMs = 300, kForAnyMs = 2000;
-    if (Py_AddPendingCall(tell_last, nullptr) == 0 && await_last(kForMainMs)) return;
+    constexpr std::uint64_t kForMainNs = 300'000'000, kForAnyNs = 2'000'000'000;
+    if (Py_AddPendingCall(tell_last, nullptr) == 0 && await_last(kForMainNs, deadline_ns)) return;
     // The main thread is in a long call. Another thread waits for the GIL, and may never get it.
     std::thread([] {
       const PyGILState_STATE state = PyGILState_Ensure();
       tell_last(nullptr);
       PyGILState_Release(state);
     }).detach();
-    await_last(kForAnyMs);
+    await_last(kForAnyNs, deadline_ns);
   } catch (...) {
     // No thread could be started. The spans are written without the last snapshot.
   }

@@ -63,8 +63,8 @@ class Boundaries {
   // Tells the end of every open epoch, on all threads.
   void end_all() noexcept;
   // As end_all(), when a signal is about to end the process. Called without the GIL; waits for it
-  // for a limited time.
-  void end_all_before_death() noexcept;
+  // for a limited time, until `deadline_ns` (base::monotonic_ns) at most.
+  void end_all_before_death(std::uint64_t deadline_ns) noexcept;
 
   // The gradients that this optimizer is about to use, or has just used, are to be measured.
   void take_gradients(PyObject* optimizer) noexcept;
@@ -98,7 +98,7 @@ class Boundaries {
   void tell(const EpochEnd& epoch) noexcept;
   void tell_closed(std::uint64_t sequence, std::int64_t index) noexcept;
   void tell_due() noexcept;
-  bool await_last(int milliseconds) const;
+  bool await_last(std::uint64_t patience_ns, std::uint64_t deadline_ns) const;
 
   PyObject* on_epoch_ = nullptr;
   PyObject* on_gradients_ = nullptr;

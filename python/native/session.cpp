@@ -52,8 +52,8 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
 
 void start(nb::dict given) {
   session::Options options = session_options(given);
-  options.on_termination = [] {
-    if (!interpreter_is_ending()) Boundaries::instance().end_all_before_death();
+  options.on_termination = [](std::uint64_t deadline_ns) {
+    if (!interpreter_is_ending()) Boundaries::instance().end_all_before_death(deadline_ns);
   };
   hook::Training::begin_session();
   session::Engine::instance().start(std::move(options));

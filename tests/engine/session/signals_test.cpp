@@ -3,13 +3,16 @@
 #include <signal.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/spool/recovery.h"
+#include "tests/engine/support/captures.h"
 #include "tests/engine/support/running_session.h"
 
 namespace sonde::session {
@@ -98,6 +101,32 @@ TEST(Signals, SecondOneEndsItAtOnce) {
   const auto spool = read_spool(dir.path());
   EXPECT_NE(find_span(spool.spans, "work"), nullptr);
   EXPECT_NE(find_span(spool.spans, "sonde.session"), nullptr) << "the journal had it";
+}
+
+// All waiting together ends before the five seconds are over after which the signal kills.
+TEST(Signals, WhatIsWaitedForIsWrittenEvenIfEverythingIsSlow) {
+  const TempDir dir;
+  Child child([&](const Child::Say& say) {
+    Options options = watched(dir.path());
+    options.on_batch = [](std::string_view) { testing::sleep_for_ever(); };
+    options.on_termination = [](std::uint64_t deadline_ns) {
+      EXPECT_GT(deadline_ns, base::monotonic_ns() + 2'300'000'000);
+      ::usleep(2'300'000);
+      snapshot::Capture capture = testing::capture_of(3);
+      const auto never = std::make_shared<std::atomic<bool>>(false);
+      capture.pending = std::make_unique<testing::Switch>(never);
+      capture.blob = std::make_unique<testing::Switch>(never);
+      engine().add_capture(std::move(capture));
+    };
+    engine().start(options);
+    testing::close(testing::open("work"));
+    say();
+    testing::sleep_for_ever();
+  });
+  ASSERT_TRUE(child.heard());
+  EXPECT_TRUE(died_of(child.kill_and_wait(SIGTERM), SIGTERM));
+  EXPECT_EQ(testing::count_in(dir.path()), 3u);
+  EXPECT_TRUE(files_in(dir / "live").empty()) << "nothing is left to recover";
 }
 
 TEST(Signals, PatienceEnds) {
