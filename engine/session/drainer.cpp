@@ -4,11 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/level_names.h"
-#include "engine/journal/commit.h"
 #include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
 #include "engine/probe/device_queue.h"
@@ -18,16 +16,11 @@
 #include "engine/record/names.h"
 #include "engine/record/peek.h"
 #include "engine/record/ring.h"
+#include "engine/session/moved.h"
 
 namespace sonde::session {
 
 using record::Journal;
-using record::Lane;
-
-void Moved::append(const Moved& later) {
-  tails.insert(tails.end(), later.tails.begin(), later.tails.end());
-  blocks.insert(blocks.end(), later.blocks.begin(), later.blocks.end());
-}
 
 Drainer::Drainer()
     : view_{Journal::instance().memory(), record::kMaxBlocks}, reader_(view_, &waiting_) {}
@@ -127,20 +120,6 @@ void Drainer::release_blocks() {
   const std::size_t known = std::min<std::size_t>(cursors_.size(), journal.lane_count());
   for (std::uint32_t i = 0; i < known; ++i) record::release_ring(journal.lane(i), cursors_[i]);
   journal.compact();
-}
-
-void announce_tails(const Moved& moved) {
-  Journal& journal = Journal::instance();
-  for (const auto& [lane, tail] : moved.tails) record::announce_tail(journal.lane(lane), tail);
-}
-
-void commit(const Moved& moved) {
-  Journal& journal = Journal::instance();
-  announce_tails(moved);
-  std::vector<Lane*> lanes;
-  for (const auto& [lane, tail] : moved.tails) lanes.push_back(&journal.lane(lane));
-  journal::OwnCommit(journal.memory()).commit(lanes);
-  for (const std::uint32_t block : moved.blocks) journal.free_block(block);
 }
 
 }  // namespace sonde::session

@@ -4,22 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
+#include "engine/session/moved.h"
 
 namespace sonde::session {
-
-// How far a batch reaches into the rings: to be committed once the batch is safe.
-struct Moved {
-  std::vector<std::pair<std::uint32_t, record::RingTail>> tails;  // by lane number
-  std::vector<std::uint32_t> blocks;                              // read to their end
-
-  // Committed as one: `later` reaches further, so its positions come last.
-  void append(const Moved& later);
-};
 
 // Spans whose GPU time does not come within this time are written without it; those whose place is
 // not certain by then stay where they are.
@@ -77,10 +68,5 @@ class Drainer {
   std::vector<record::RingTail> cursors_;
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane
 };
-
-// The records up to `moved` are safe: moves the tails of the rings, gives the blocks back.
-void commit(const Moved& moved);
-// The first half of commit(), before the batch's file is written (see engine/journal/commit.h).
-void announce_tails(const Moved& moved);
 
 }  // namespace sonde::session

@@ -126,7 +126,8 @@ std::shared_ptr<void> Engine::finish_stop() {
   const std::lock_guard lock(state_->shared.lock);
   state_->lost_earlier = record::total_losses();
   state_->fresh = false;
-  return std::exchange(state_->session, nullptr);  // goes without the lock: a sink may read the trace
+  // The caller drops it without the lock: a sink may read the trace when it goes.
+  return std::exchange(state_->session, nullptr);
 }
 
 snapshot::BlobRoom Engine::reserve_blob(std::uint64_t bytes) {

@@ -16,7 +16,7 @@
 #include "engine/base/swallowed.h"
 #include "engine/journal/commit.h"
 #include "engine/record/journal.h"
-#include "engine/session/drainer.h"
+#include "engine/session/moved.h"
 
 namespace sonde::session {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "engine/base/id.h"
-#include "engine/session/drainer.h"
+#include "engine/session/moved.h"
 #include "engine/spool/directory.h"
 
 namespace sonde::session {

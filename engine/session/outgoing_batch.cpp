@@ -29,8 +29,6 @@ std::size_t OutgoingBatch::bytes() const noexcept {
 
 void OutgoingBatch::clear() noexcept {
   records.clear();
-  moved.tails.clear();
-  moved.blocks.clear();
   earlier_marks.clear();
   open_scopes.clear();
   announcements.clear();

@@ -8,7 +8,6 @@
 
 #include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
-#include "engine/session/drainer.h"
 
 namespace sonde::session {
 
@@ -17,7 +16,6 @@ namespace sonde::session {
 class OutgoingBatch {
  public:
   model::Batch records;
-  Moved moved;  // how far the records reach into the rings; a durable sink commits it
 
   // Filled only where a sink needs them (Sink::Needs::context).
   model::Batch earlier_marks;  // marks of these spans that came in earlier batches

@@ -56,7 +56,7 @@ void Session::await_exit_status() {
 
 void Session::close_scopes(bool for_good) {
   if (end_asleep()) return;
-  // The drain thread starts the journal over under this lock only: this thread's lane stays its own.
+  // The drain thread starts the journal over under this lock only, so this thread keeps its lane.
   const std::lock_guard drain_lock(shared_.lock);
   record::ThreadState* thread = record::this_thread();
   if (for_good) record::close_gate();

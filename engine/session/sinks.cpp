@@ -5,12 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
-#include "engine/session/drainer.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/line_sink.h"
+#include "engine/session/moved.h"
 #include "engine/session/options.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/shared.h"
@@ -40,7 +39,7 @@ Sinks::Sinks(Shared& shared, const Options& options,
     : memory_(shared), delivery_(others) {
   if (options.spool && !options.output_dir.empty()) {
     spool_ = std::make_unique<SpoolSink>(options.output_dir, options.spool_max_bytes);
-    needs_ = spool_->needs();
+    needs_ = SpoolSink::kNeeds;
   }
   for (const auto& sink : others) {
     const Sink::Needs needs = sink->needs();
@@ -49,27 +48,27 @@ Sinks::Sinks(Shared& shared, const Options& options,
   }
 }
 
-std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch) {
-  if (!store_held_back()) give_up_held_back(batch->moved);
-  const bool stored = store(*batch);
+std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch, Moved& moved) {
+  if (!store_held_back()) give_up_held_back(moved);
+  const bool stored = store(*batch, moved);
   hand(memory_, *batch);
   if (stored) return delivery_.accept(std::move(batch));
   held_back_ = std::move(batch);
+  held_back_moved_ = std::move(moved);
   return nullptr;
 }
 
-bool Sinks::store(const OutgoingBatch& batch) noexcept {
-  if (spool_) return hand(*spool_, batch);
-  return guarded("journal", [&] {
-    commit(batch.moved);
-    return true;
-  });
+bool Sinks::store(const OutgoingBatch& batch, const Moved& moved) noexcept {
+  if (spool_) {
+    return guarded(SpoolSink::kName, [&] { return spool_->accept(batch, moved), true; });
+  }
+  return guarded("journal", [&] { return commit(moved), true; });
 }
 
 // True when no batch is held back any more.
 bool Sinks::store_held_back() noexcept {
   if (!held_back_) return true;
-  if (!store(*held_back_)) return false;
+  if (!store(*held_back_, held_back_moved_)) return false;
   delivery_.accept(std::move(held_back_));
   return true;
 }
@@ -78,21 +77,21 @@ bool Sinks::store_held_back() noexcept {
 void Sinks::give_up_held_back(Moved& next) noexcept {
   if (spool_) spool_->lose(*held_back_);
   guarded("journal", [&] {
-    held_back_->moved.append(next);
-    next = std::move(held_back_->moved);
+    held_back_moved_.append(next);
+    next = std::move(held_back_moved_);
     return true;
   });
   delivery_.accept(std::move(held_back_));
 }
 
-void Sinks::remember(const OutgoingBatch& batch) {
-  skip(batch.moved);
+void Sinks::remember(const OutgoingBatch& batch, const Moved& moved) {
+  skip(moved);
   if (!batch.records.empty()) hand(memory_, batch);
 }
 
 void Sinks::skip(const Moved& moved) {
   if (held_back_) {
-    held_back_->moved.append(moved);
+    held_back_moved_.append(moved);
   } else if (spool_) {
     spool_->skip(moved);
   } else {
@@ -104,8 +103,7 @@ bool Sinks::flush(std::uint64_t patience_ns, bool last) noexcept {
   bool written = store_held_back();
   if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
   if (spool_) {
-    const auto flush = [&] { return spool_->flush(base::deadline_after(patience_ns), last); };
-    written = guarded(spool_->name(), flush) && written;
+    written = guarded(SpoolSink::kName, [&] { return spool_->flush(last); }) && written;
   }
   delivery_.flush(patience_ns, last);
   return written;
@@ -116,13 +114,13 @@ std::uint64_t Sinks::waiting() const noexcept {
 }
 
 void Sinks::forget_positions() {
-  if (held_back_) held_back_->moved = {};
+  held_back_moved_ = {};
   if (spool_) spool_->forget_positions();
 }
 
 void Sinks::abandon() {
   if (spool_) spool_->abandon();
-  if (held_back_) commit(held_back_->moved);
+  if (held_back_) commit(held_back_moved_);
   held_back_.reset();
 }
 

@@ -11,7 +11,7 @@
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
-#include "engine/session/drainer.h"
+#include "engine/session/moved.h"
 #include "engine/session/memory_sink.h"
 #include "engine/session/options.h"
 #include "engine/session/outgoing_batch.h"
@@ -32,10 +32,11 @@ class Sinks {
   // batch.
   bool durable() const noexcept { return spool_ != nullptr; }
 
+  // `moved`: how far the batch reaches into the rings, which is committed once the batch is safe.
   // Returns the batch, for the next one to use its memory, or null where it is still needed.
-  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
+  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch, Moved& moved);
   // For a batch that has to leave no run behind: only trace() shows it.
-  void remember(const OutgoingBatch& batch);
+  void remember(const OutgoingBatch& batch, const Moved& moved);
   // True when nothing is left that only the journal has. Does not wait for the sinks that are not
   // durable: await() does. Each has that long, counted from when it is its turn.
   bool flush(std::uint64_t patience_ns, bool last) noexcept;
@@ -64,7 +65,7 @@ class Sinks {
  private:
   Sinks(Shared& shared, const Options& options, const std::vector<std::shared_ptr<Sink>>& others);
 
-  bool store(const OutgoingBatch& batch) noexcept;
+  bool store(const OutgoingBatch& batch, const Moved& moved) noexcept;
   bool store_held_back() noexcept;
   void give_up_held_back(Moved& next) noexcept;
   void skip(const Moved& moved);
@@ -77,6 +78,7 @@ class Sinks {
   // at every flush. Until it is written or given up, nothing is committed: the journal has its
   // records.
   std::unique_ptr<OutgoingBatch> held_back_;
+  Moved held_back_moved_;  // how far it reaches
 };
 
 }  // namespace sonde::session

@@ -10,6 +10,7 @@
 #include "engine/base/log.h"
 #include "engine/model/trace.h"
 #include "engine/session/counters.h"
+#include "engine/session/moved.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/spool/directory.h"
 
@@ -20,7 +21,7 @@ void SpoolSink::find(const base::Id& span) {
   wants_.store(true, std::memory_order_release);
 }
 
-void SpoolSink::accept(const OutgoingBatch& batch) {
+void SpoolSink::accept(const OutgoingBatch& batch, const Moved& moved) {
   const model::Batch& records = batch.records;
   const auto is_wanted = [this](const model::Span& span) { return span.id == wanted_; };
   if (wants_.load(std::memory_order_acquire) && std::ranges::any_of(records.spans, is_wanted)) {
@@ -28,7 +29,7 @@ void SpoolSink::accept(const OutgoingBatch& batch) {
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), moved,
                records.snapshots.size());
 }
 
@@ -37,7 +38,7 @@ void SpoolSink::lose(const OutgoingBatch& batch) noexcept {
   outbox_.lose(batch.records.snapshots.size());
 }
 
-bool SpoolSink::flush(std::uint64_t, bool last) {
+bool SpoolSink::flush(bool last) {
   if (outbox_.retry()) return !lost_some_;
   if (!last) return false;
   if (const std::uint64_t records = outbox_.drop_snapshots(); records != 0) {

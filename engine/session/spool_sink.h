@@ -9,7 +9,7 @@
 
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
-#include "engine/session/drainer.h"
+#include "engine/session/moved.h"
 #include "engine/session/outbox.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
@@ -17,15 +17,16 @@
 
 namespace sonde::session {
 
-class SpoolSink : public Sink {
+// Not one of the sinks that sinks.h keeps in a list: it needs to know how far a batch reaches.
+class SpoolSink {
  public:
   SpoolSink(const std::string& output_dir, std::uint64_t max_bytes)
       : directory_(output_dir, max_bytes), outbox_(directory_) {}
 
-  std::string_view name() const noexcept override { return "spool"; }
-  Needs needs() const noexcept override { return {.snapshots = true}; }
+  static constexpr std::string_view kName = "spool";  // for messages, as Sink::name()
+  static constexpr Sink::Needs kNeeds = {.snapshots = true};
   // May be called again with a batch for which it has thrown: nothing of that batch is committed.
-  void accept(const OutgoingBatch& batch) override;
+  void accept(const OutgoingBatch& batch, const Moved& moved);
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
   void lose(const OutgoingBatch& batch) noexcept;
@@ -36,7 +37,8 @@ class SpoolSink : public Sink {
   }
   // Tries again what could not be written. At the end the snapshots among it are given up, of which
   // the journal has no copy.
-  bool flush(std::uint64_t deadline_ns, bool last) override;
+  // True when nothing is left.
+  bool flush(bool last);
 
   // The rings moved on without a record to write.
   void skip(const Moved& moved) { outbox_.skip(moved); }

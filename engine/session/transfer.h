@@ -9,6 +9,7 @@
 #include "engine/session/capture_queue.h"
 #include "engine/session/counters.h"
 #include "engine/session/journal_keeper.h"
+#include "engine/session/moved.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/shared.h"
 #include "engine/session/sinks.h"
@@ -60,6 +61,7 @@ class Transfer {
   Sinks& sinks_;
   bool on_demand_;
   std::unique_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
+  Moved moved_;                           // how far batch_ reaches into the rings
   std::int64_t last_created_ns_ = 0;
   // Snapshots are counted here where no spool counts what it has written.
   std::atomic<std::uint64_t> batches_{0}, snapshots_{0};

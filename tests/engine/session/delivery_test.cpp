@@ -204,18 +204,18 @@ TEST(Delivery, ASinkThatGotNoBatchIsToldOfTheEnd) {
 
 // A sink may do what it likes when the session lets go of it.
 struct ReadsAtItsEnd : TestSink {
-  explicit ReadsAtItsEnd(std::size_t& found) : spans(found) {}
+  explicit ReadsAtItsEnd(std::atomic<std::size_t>& found) : spans(found) {}
   ~ReadsAtItsEnd() override {
     model::Batch trace;
     engine().read_trace(trace);
-    spans = trace.spans.size();
+    spans.store(trace.spans.size());
   }
-  std::size_t& spans;
+  std::atomic<std::size_t>& spans;
 };
 
 TEST(Delivery, ASinkThatReadsTheTraceWhenItIsDestroyedFindsIt) {
   in_child([] {
-    std::size_t spans = 0;
+    std::atomic<std::size_t> spans{0};
     {
       Options options;
       options.handle_signals = false;
@@ -224,8 +224,9 @@ TEST(Delivery, ASinkThatReadsTheTraceWhenItIsDestroyedFindsIt) {
     }
     record_many(10);
     stop();
-    for (int i = 0; i < 10'000 && spans == 0; ++i) ::usleep(1000);  // the delivery thread lets go last
-    EXPECT_EQ(spans, 11u);
+    // The delivery thread may be the last to let go of it.
+    for (int i = 0; i < 10'000 && spans.load() == 0; ++i) ::usleep(1000);
+    EXPECT_EQ(spans.load(), 11u);
   });
 }
 
