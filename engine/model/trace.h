@@ -27,6 +27,8 @@ inline constexpr std::string_view kClosedByDeath = "death";  // of the process; 
 // Attribute of spans in which work was handed to a device that was not waited for, and its value.
 inline constexpr std::string_view kTimingAttr = "timing";
 inline constexpr std::string_view kDispatch = "dispatch";
+// Attribute that every session has, of whatever API and in every version of the format.
+inline constexpr std::string_view kPidAttr = "pid";
 // Attribute of the session: what the program could do to have its loops recorded.
 inline constexpr std::string_view kHintAttr = "sonde.hint";
 
@@ -51,8 +53,10 @@ struct Span {
 
   bool open() const noexcept { return end_ns == kNone; }
   // The root span of a process. Each API that a session can be started from has its own name for
-  // it, "<api>.session".
-  bool is_session() const noexcept { return !parent_id && name.ends_with(".session"); }
+  // it, "<api>.session". A scope of the program may have such a name too; it has no pid.
+  bool is_session() const noexcept {
+    return !parent_id && name.ends_with(".session") && attr(kPidAttr);
+  }
   // What closed it when its own code did not: "parent", "death", ...; "" otherwise.
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
   // True where the duration is that of the host, which did not wait for the device, so no share is

@@ -185,8 +185,8 @@ void Examination::add_recovered(const model::Batch& batch) {
 // Batches come newest first; takes sessions until there are enough.
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
-    const bool session = !span.parent_id && static_cast<bool>(span.attr(model::kEndedByAttr));
-    if (session && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
+    const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
+    if (ended && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
   }
 }
 
