@@ -106,11 +106,18 @@ struct Mark {
   bool summary = false;
 };
 
-// Statistics of one tensor. The body stays JSON: most code only hands it on.
+// The record of one tensor. Most code only hands it on as the JSON that it is.
 struct Snapshot {
   base::Id id;
   base::Id span_id;
   std::string_view json;  // the whole object as the spool has it
+  // What else it says beside the statistics, where the reader was asked for it.
+  std::int64_t ts_ns = kNone;
+  std::string_view mode;
+  std::string_view blob_uri;  // empty: the values were not stored
+  // The histogram: into Batch::edges, one more than it has bins, and Batch::bins.
+  std::uint32_t first_edge = 0, edge_count = 0;
+  std::uint32_t first_bin = 0, bin_count = 0;
 };
 
 // What a snapshot says, for code that looks inside.
@@ -129,7 +136,7 @@ struct TensorStats {
   bool gradient() const noexcept { return name.ends_with(".grad"); }
 };
 
-// One spool file.
+// What a process stores at once: one file of a spool.
 struct Batch {
   base::Id batch_id;
   std::int64_t created_ns = 0;
@@ -138,6 +145,8 @@ struct Batch {
   std::vector<Mark> marks;
   std::vector<Snapshot> snapshots;
   std::vector<TensorStats> tensors;  // one for each snapshot, where the reader was asked for them
+  std::vector<double> edges;       // of the histograms
+  std::vector<std::int64_t> bins;  // how many values each holds
   std::vector<base::Id> mark_ids;
   // Where the marks were asked for as text: JSON lists, at first_mark_id of each span that has
   // some.
@@ -150,10 +159,14 @@ struct Batch {
   }
   void clear() noexcept {
     batch_id = {};
+    created_ns = 0;
+    sdk_version = {};
     spans.clear();
     marks.clear();
     snapshots.clear();
     tensors.clear();
+    edges.clear();
+    bins.clear();
     mark_ids.clear();
     mark_lists.clear();
     arena.clear();
