@@ -69,7 +69,7 @@ void TensorJsonArray::add(const model::Epoch& epoch, std::string_view record) {
   append_tensor_json(piece_, epoch, record);
 }
 
-std::string TensorJsonArray::take_full_piece() {
+std::string Pieces::take_full_piece() {
   constexpr std::size_t kPiece = 1u << 20u;  // bytes
   return piece_.size() < kPiece ? std::string() : std::exchange(piece_, {});
 }

@@ -148,6 +148,7 @@ Stream stream_spans(Source& source, const Choice& choice,
     take(batch.spans);
   });
   if (!selection.wants_run()) selection.settle();
+  result.chosen_runs = selection.wants_run() ? 1 : selection.runs().count(choice.rank);
   result.skipped = reader.skipped();
   result.missing = selection.missing();
   if (auto missing = names.missing()) result.missing.push_back(*std::move(missing));
