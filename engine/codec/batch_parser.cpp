@@ -71,8 +71,7 @@ void Visit::document(ondemand::document& document) {
         out_.created_ns = integer_of(token);
         break;
       case kSpans:
-        if (wants_spans(detail_))
-          SpanParser(detail_, names_, out_).parse(must(value.get_array()));
+        if (wants_spans(detail_)) SpanParser(detail_, names_, out_).parse(must(value.get_array()));
         break;
       case kMarks:
         if (wants_marks(detail_)) MarkParser(names_, out_).parse(must(value.get_array()));

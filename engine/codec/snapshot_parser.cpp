@@ -175,9 +175,8 @@ void SnapshotParser::histogram(ondemand::object object) {
     if (!token_of(value).starts_with('[')) continue;
     if (key == keys::kEdges) {
       snapshot.first_edge = size_of(out_.edges);
-      append(must(value.get_array()), [&](std::string_view token) {
-        real(token, out_.edges.emplace_back());
-      });
+      append(must(value.get_array()),
+             [&](std::string_view token) { real(token, out_.edges.emplace_back()); });
       snapshot.edge_count = size_of(out_.edges) - snapshot.first_edge;
     } else if (key == keys::kBins) {
       snapshot.first_bin = size_of(out_.bins);

@@ -145,8 +145,8 @@ struct Batch {
   std::vector<Mark> marks;
   std::vector<Snapshot> snapshots;
   std::vector<TensorStats> tensors;  // one for each snapshot, where the reader was asked for them
-  std::vector<double> edges;       // of the histograms
-  std::vector<std::int64_t> bins;  // how many values each holds
+  std::vector<double> edges;         // of the histograms
+  std::vector<std::int64_t> bins;    // how many values each holds
   std::vector<base::Id> mark_ids;
   // Where the marks were asked for as text: JSON lists, at first_mark_id of each span that has
   // some.

@@ -57,9 +57,8 @@ struct Column {
 template <std::size_t I>
 constexpr Column number_column() {
   const auto cell = [](const TensorLine& line) {
-    return line.tensor.known
-               ? fmt::format("{:.4g}", line.tensor.*model::kTensorNumbers[I].member)
-               : std::string();
+    return line.tensor.known ? fmt::format("{:.4g}", line.tensor.*model::kTensorNumbers[I].member)
+                             : std::string();
   };
   return {model::kTensorNumbers[I].key.name(), Align::kRight, cell, always};
 }

@@ -153,9 +153,9 @@ void Examination::read_batches() {
 // The parents of a span are in the same batch or in a newer one, which was read before.
 void Examination::know(const model::Batch& batch) {
   const auto end = result_.processes.begin() + static_cast<std::ptrdiff_t>(keys_.size());
-  const bool wanted =
-      std::any_of(result_.processes.begin(), end,
-                  [](const ProcessState& process) { return process.last_spans.size() < kShown; });
+  const bool wanted = std::any_of(result_.processes.begin(), end, [](const ProcessState& process) {
+    return process.last_spans.size() < kShown;
+  });
   if (!wanted) return;
   for (const model::Span& span : batch.spans) finder_.know(span);
 }

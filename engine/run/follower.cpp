@@ -79,8 +79,8 @@ model::Look Follower::look() {
   return out;
 }
 
-// False: nothing can be read now. If the source is gone, its processes may go on, but they cannot be
-// followed any more.
+// False: nothing can be read now. If the source is gone, its processes may go on, but they cannot
+// be followed any more.
 bool Follower::refresh(model::Look& out) {
   const base::Status status = source_.refresh();
   note(status, out);

@@ -30,8 +30,8 @@ class Follower {
   // The first look brings at most `history` of the spans that are stored already.
   Follower(Source& source, std::size_t history, model::LineFilter filter);
 
-  // Looks once. What cannot be read is tried again at the next look, except for a batch that is gone
-  // or damaged: that is for good, because a batch is complete as soon as it has its name.
+  // Looks once. What cannot be read is tried again at the next look, except for a batch that is
+  // gone or damaged: that is for good, because a batch is complete as soon as it has its name.
   model::Look look();
 
   std::size_t running() const noexcept;

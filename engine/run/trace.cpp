@@ -106,10 +106,11 @@ Trace read_trace(Source& source, const TraceQuery& query) {
   // Reading from the end sees only some of the runs, and not all spans below a name.
   trace.all_runs = !query.last || !query.choice.name.empty() || selection.wants_run();
   if (trace.all_runs) {
-    reader.each_batch(Detail::kSpansAndMarks, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
-      filter(batch);
-      trace.add(batch);
-    });
+    reader.each_batch(Detail::kSpansAndMarks, Reader::Order::kJournalsFirst,
+                      [&](model::Batch& batch) {
+                        filter(batch);
+                        trace.add(batch);
+                      });
   } else {
     read_last(reader, *query.last, filter, trace);
   }

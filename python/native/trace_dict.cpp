@@ -105,8 +105,7 @@ class DictBuilder {
       entry[key_of(fields::kValue)] = mark_value(*mark);
       entry[key_of(fields::kKind)] = nb::steal(new_text(fields::kind_name(*mark)));
       if (fields::is_non_finite(*mark)) {
-        entry[key_of(fields::kNonFinite)] =
-            nb::steal(new_text(base::non_finite_name(mark->real)));
+        entry[key_of(fields::kNonFinite)] = nb::steal(new_text(base::non_finite_name(mark->real)));
       }
       out.append(entry);
     }

@@ -211,9 +211,10 @@ TEST_F(ReaderTest, NonFiniteValuesAreCountedWithoutTheFiniteOnes) {
     EXPECT_EQ(found.nan_count, 2);
     EXPECT_EQ(found.count, model::kNone);
   }
-  const model::TensorStats uncounted = stats_of(
-      reader_, batch_, R"({"mean":null,"max":null,"nonfinite_count":3,"finite":{"mean":1.5},)"
-                       R"("nonfinite":{"mean":"inf","max":"inf"}})");
+  const model::TensorStats uncounted =
+      stats_of(reader_, batch_,
+               R"({"mean":null,"max":null,"nonfinite_count":3,"finite":{"mean":1.5},)"
+               R"("nonfinite":{"mean":"inf","max":"inf"}})");
   EXPECT_EQ(uncounted.mean, 1.5);
   EXPECT_EQ(uncounted.inf_count, 3);
   EXPECT_EQ(uncounted.count, model::kNone);

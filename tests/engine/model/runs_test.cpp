@@ -113,7 +113,8 @@ Span with_attrs(std::string_view attrs, Span session) {
   return session;
 }
 
-constexpr std::string_view kMainA = R"("pid":1,"sonde.run":"a")", kMainB = R"("pid":1,"sonde.run":"b")",
+constexpr std::string_view kMainA = R"("pid":1,"sonde.run":"a")",
+                           kMainB = R"("pid":1,"sonde.run":"b")",
                            kChildA = R"("pid":1,"sonde.run":"a","sonde.process":"SpawnProcess-1")",
                            kChildB = R"("pid":1,"sonde.run":"b","sonde.process":"SpawnProcess-1")";
 

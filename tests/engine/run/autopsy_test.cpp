@@ -133,8 +133,7 @@ TEST(Autopsy, TheSpansOfAnotherProcessWithTheSamePidAreNotOfTheDeadOne) {
   using testing::span;
   store("1", {span(1, 100, "mine", 0, 10), testing::on_rank(1, span(5, 0, "ranked", 0, 20))});
   store("2", {span(2, 3, "theirs", 10, 20)});
-  store("3", {span(3, 200, "theirs too", 10, 30),
-              testing::session(200, "other.session", 0, 40)});
+  store("3", {span(3, 200, "theirs too", 10, 30), testing::session(200, "other.session", 0, 40)});
   const Autopsy autopsy = perform_autopsy(source, true);
   ASSERT_EQ(autopsy.processes.size(), 1u);
   EXPECT_EQ(names_of(autopsy.processes[0].last_spans), (Names{"mine"}));

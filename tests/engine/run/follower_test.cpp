@@ -107,8 +107,7 @@ MemorySource::Make running(std::int32_t pid, const std::string& session,
   return [=](Process& out) {
     out.state.pid = pid;
     out.state.fate = model::Fate::kRunning;
-    model::Span root =
-        testing::session(100, out.records.arena.copy(session), 0, model::kNone);
+    model::Span root = testing::session(100, out.records.arena.copy(session), 0, model::kNone);
     out.state.open.push_back({root, 0, 0, false, true});
     out.records.spans = closed;
     for (model::Span& each : out.records.spans) each.pid = pid;
