@@ -40,7 +40,7 @@ MAY_USE: dict[str, set[str]] = {
     "report": {"base", "model", "analysis"},
     "export": {"base", "model", "analysis"},
     "store": {"base", "model"},
-    "collector": {"base", "model", "codec", "store", "analysis", "report"},
+    "collector": {"base", "model", "codec", "run", "store", "analysis", "report"},
     "tui": {
         "base",
         "model",
@@ -67,6 +67,12 @@ MAY_USE: dict[str, set[str]] = {
 # (user, used) -> the only files of `used` that `user` may include: who reads a journal needs its
 # layout, not the code that writes it.
 ONLY_FILES: dict[tuple[str, str], str] = {("journal", "record"): r"layout\w*\.h"}
+
+# engine/codec parses what a collector receives, so it knows no files.
+FILE_SYSTEM = re.compile(
+    r"fcntl\.h|unistd\.h|dirent\.h|sys/(?:stat|mman)\.h|filesystem|fstream|cstdio|stdio\.h"
+    r"|engine/base/file\.h"
+)
 
 # The layout of a journal is for code that reads journals, its own or another process's. All other
 # code asks the functions of engine/record, and nothing outside names what is private there.
@@ -100,6 +106,8 @@ def why_engine_include_is_wrong(user: str, bracket: str, target: str) -> str | N
     """What is wrong with `#include target` in a file of engine/<user>, or None."""
     if PYTHON_HEADER.fullmatch(target):
         return "Python belongs to python/native"
+    if user == "codec" and FILE_SYSTEM.fullmatch(target):
+        return "engine/codec knows no file system"
     if not target.startswith("engine/"):
         return "write it from the repository root: engine/..." if bracket == '"' else None
     _, used, *rest = target.split("/")
@@ -335,6 +343,9 @@ FORBIDDEN = [
     ("engine/record/a.cpp", '#include "engine/session/x.h"', "may use only ['base']"),
     ("engine/record/a.cpp", "#  include <engine/model/x.h>", "may use only ['base']"),
     ("engine/journal/a.cpp", '#include "engine/record/lane.h"', "may use only layout"),
+    ("engine/codec/a.cpp", '#include "engine/base/file.h"', "knows no file system"),
+    ("engine/codec/a.h", "#include <filesystem>", "knows no file system"),
+    ("engine/codec/a.h", "# include <fcntl.h>", "knows no file system"),
     ("engine/cli/a.cpp", '#include "engine/record/layout.h"', "engine/cli may use only"),
     ("engine/session/a.h", '#include "engine/record/layout.h"', "code that reads journals"),
     ("engine/hook/a.h", "#include <engine/record/layout.h>", "code that reads journals"),
@@ -377,6 +388,7 @@ ALLOWED = [
     ),
     ("engine/session/a.cpp", '#include "engine/record/lane.h"\n#include "engine/spool/x.h"'),
     ("engine/journal/a.cpp", "void f(const record::OpenScope& scope);"),
+    ("engine/spool/a.cpp", '#include <fstream>\n#include "engine/base/file.h"'),
     ("engine/journal/a.cpp", "record::SpanRecord r; view.header(); lane->number;"),
     ("engine/hook/a.h", "record::Provisional span; record::tenancy_of(here.stack);"),
     ("engine/record/a.cpp", '#include "engine/record/layout.h"\nrecord::detail::g_gate;'),

@@ -31,9 +31,10 @@ void TensorTable::sort() {
                    [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
 }
 
-std::size_t TensorTable::shorten() {
+std::size_t TensorTable::finish(bool in_full) {
   constexpr std::size_t kReadable = 40;
-  return lines_.size() > kReadable ? keep_newest() : 0;
+  sort();
+  return in_full || lines_.size() <= kReadable ? 0 : keep_newest();
 }
 
 std::size_t TensorTable::keep_newest() {

@@ -23,14 +23,15 @@ class TensorTable {
  public:
   void add(model::Epoch& epoch, const model::TensorStats& tensor);
 
+  // Brings the lines into the order in which they are shown. Unless `in_full`, leaves the newest
+  // epoch of each tensor where there are more lines than a person wants to read. Returns how many
+  // lines it removed.
+  std::size_t finish(bool in_full);
   // By run, epoch, place in the model, rank, process.
   void sort();
   // Leaves of each tensor on each rank its newest epoch, of all processes that are of this rank in
   // the newest run, in the order of the model. Returns how many lines it removed.
   std::size_t keep_newest();
-  // As keep_newest, but only where there are more lines than a person wants to read.
-  std::size_t shorten();
-
   const std::vector<TensorLine>& lines() const noexcept { return lines_; }
 
  private:

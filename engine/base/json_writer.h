@@ -1,6 +1,8 @@
-// The one JSON writer. It escapes and never alters data: a non-finite float becomes the string
-// "NaN", "Infinity" or "-Infinity" (strict readers must be able to read the file exactly when a
-// loss diverges), a float always looks like a float, a lone surrogate becomes its \u escape.
+// The one JSON writer. It escapes and never alters data: a float always looks like a float, a lone
+// surrogate becomes its \u escape. JSON has no number that is not finite, and strict readers must
+// be able to read the file exactly when a loss diverges: number() writes one as the text "NaN",
+// "Infinity" or "-Infinity", which is the form of attributes. Marks and tensors have null instead
+// and a name beside it (base/non_finite.h); their writers see to that.
 #pragma once
 
 #include <cstddef>

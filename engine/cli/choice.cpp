@@ -1,6 +1,8 @@
 #include "engine/cli/choice.h"
 
-#include <limits>
+#include <charconv>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -12,10 +14,26 @@
 
 namespace sonde::cli {
 
+namespace {
+
+run::RunChoice run_called(const std::string& text) {
+  using Which = run::RunChoice::Which;
+  if (text == "last") return {Which::kLast};
+  run::RunChoice run{Which::kNumber};
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, run.number);
+  if (result.ec == std::errc() && result.ptr == end && run.number != 0) return run;
+  throw CLI::ValidationError(
+      "--run", "\"" + text + "\" is no run; give its number, which is 1 or more, or last");
+}
+
+}  // namespace
+
 void add_choice(CLI::App& app, run::Choice& choice) {
   app.add_option("--rank", choice.rank, "Only this rank");
-  app.add_option("--run", choice.run, "Only this run: its number, or last")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()) | CLI::IsMember({"last"}));
+  app.add_option_function<std::string>(
+      "--run", [&choice](const std::string& text) { choice.run = run_called(text); },
+      "Only this run: its number, or last");
 }
 
 void complain_of(const std::vector<model::Missing>& missing, const std::string& directory) {

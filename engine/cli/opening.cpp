@@ -17,8 +17,8 @@ namespace sonde::cli {
 void add_directory(CLI::App& app, std::string& directory, const std::string& what) {
   app.add_option("DIR", directory,
                  what +
-                     "; without it, the newest run in the working directory or in a folder "
-                     "of it");
+                     "; without it, the newest run in the working directory or in its "
+                     "folders");
 }
 
 std::unique_ptr<run::Source> open_run(const std::string& directory) {

@@ -28,7 +28,6 @@ namespace {
 struct SnapshotsOptions {
   std::string directory;
   run::SnapshotQuery query;
-  bool all = false;
   bool json = false;
   bool csv = false;
 };
@@ -57,15 +56,12 @@ int print_json(run::SnapshotSearch& search, const run::Source& source) {
 }
 
 void print_csv(const std::vector<analysis::TensorLine>& lines) {
-  constexpr std::size_t kPiece = 1u << 20u;  // bytes to print at a time
-  std::string piece = report::tensors_csv_header();
+  report::TensorCsv csv;
   for (const analysis::TensorLine& line : lines) {
-    report::append_tensor_csv(piece, line);
-    if (piece.size() < kPiece) continue;
-    if (!print(piece)) return;
-    piece.clear();
+    csv.add(line);
+    if (const std::string piece = csv.take_full_piece(); !piece.empty() && !print(piece)) return;
   }
-  print(piece);
+  print(csv.finish());
 }
 
 int print_table(run::SnapshotSearch& search, const run::Source& source,
@@ -75,15 +71,13 @@ int print_table(run::SnapshotSearch& search, const run::Source& source,
     table.add(epoch, tensor);
   });
   if (!report_skipped(search.skipped())) return 1;
-  table.sort();
+  const std::size_t left_out = table.finish(options.csv || options.query.in_full());
   if (table.lines().empty()) explain(search, source);
   if (options.csv) {
     print_csv(table.lines());
-    return 0;
+  } else {
+    print(report::tensors_text(table.lines(), left_out));
   }
-  const bool in_full = options.all || options.query.names_some();
-  const std::size_t left_out = in_full ? 0 : table.shorten();
-  print(report::tensors_text(table.lines(), left_out));
   return 0;
 }
 
@@ -109,7 +103,7 @@ Run declare_snapshots(CLI::App& app) {
          "--gradients", [options] { options->query.weights = false; }, "Only gradients")
       ->excludes(weights);
   add_choice(app, query.choice);
-  app.add_flag("--all", options->all, "All epochs, however long the table gets");
+  app.add_flag("--all", query.all, "All epochs, however long the table gets");
   auto* csv = app.add_flag("--csv", options->csv, "CSV instead of a table: all lines, all digits");
   app.add_flag("--json", options->json,
                "The records as JSON, histograms included, in the order in which they were written")

@@ -63,13 +63,9 @@ int show_open(run::Source& source) {
   return 0;
 }
 
-model::LineFilter filter_of(const TailOptions& options) {
-  const model::Level usual = options.name.empty() ? model::Level::kStep : model::Level::kAll;
-  return {model::level_called(options.level).value_or(usual), options.name};
-}
-
 // False when the output is not read any more.
 bool print_look(const model::Look& look, const std::string& called) {
+  for (const std::string& problem : look.problems) complain(problem);
   for (const model::ProcessEvent& event : look.began) print(report::process_line(event, called));
   for (const model::LiveSpan& span : look.spans) {
     if (!print(report::live_line(span, look.several_ranks))) return false;
@@ -79,9 +75,14 @@ bool print_look(const model::Look& look, const std::string& called) {
 }
 
 int follow(run::Source& source, const TailOptions& options) {
-  run::Follower follower(source, options.lines, filter_of(options));
+  run::Follower follower(source, options.lines, model::line_filter(options.level, options.name));
   for (;;) {
-    if (!print_look(follower.look(), source.called())) return 0;
+    const model::Look look = follower.look();
+    if (!print_look(look, source.called())) return 0;
+    if (look.gone) {
+      complain(report::directory_gone_line(source.called()));
+      return 1;
+    }
     if (!follower.has_seen_any()) return nothing_running(source);
     if (follower.running() == 0 || g_interrupted != 0) return 0;
     sleep_for(options.interval_s);

@@ -42,17 +42,15 @@ int summarize(run::Source& source, const TraceOptions& options) {
     print(report::summary_json(summary));
     return 0;
   }
-  if (choice.run.empty() && !summary.ranks.empty())
-    print(report::added_up_line(stream.runs, choice.rank));
-  print(report::summary_text(summary));
+  print(report::added_up_line(summary, stream.chosen_runs) + report::summary_text(summary));
   return 0;
 }
 
 int draw_tree(run::Source& source, const TraceOptions& options) {
   const run::Trace trace = run::read_trace(source, options.query);
   if (!report_skipped(trace.skipped)) return 1;
-  const std::string advice = report::many_spans_line(trace.spans_read);
-  if (!advice.empty() && !options.query.last) complain(advice);
+  const std::string advice = report::many_spans_line(trace.spans_read, !options.query.last);
+  if (!advice.empty()) complain(advice);
   complain_of(trace.missing, source.called());
   report::TreeOptions tree = options.tree;
   tree.runs = &trace.runs;

@@ -71,14 +71,13 @@ void Visit::document(ondemand::document& document) {
         out_.created_ns = integer_of(token);
         break;
       case kSpans:
-        if (detail_ != Detail::kTensors)
-          SpanParser(detail_, names_, out_).parse(must(value.get_array()));
+        if (wants_spans(detail_)) SpanParser(detail_, names_, out_).parse(must(value.get_array()));
         break;
       case kMarks:
-        if (detail_ == Detail::kAll) MarkParser(names_, out_).parse(must(value.get_array()));
+        if (wants_marks(detail_)) MarkParser(names_, out_).parse(must(value.get_array()));
         break;
       case kSnapshots:
-        if (detail_ != Detail::kTimings)
+        if (wants_tensors(detail_))
           SnapshotParser(detail_, names_, out_).parse(must(value.get_array()));
         break;
       default:

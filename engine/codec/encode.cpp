@@ -9,6 +9,7 @@
 #include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
+#include "engine/model/mark_fields.h"
 #include "engine/model/span_fields.h"
 #include "engine/model/trace.h"
 
@@ -124,25 +125,26 @@ constexpr std::string_view value_type_name(model::ValueType type) noexcept {
 }  // namespace
 
 void encode_mark(base::JsonWriter& out, const model::Mark& mark) {
-  out.raw("{\"id\":");
+  namespace fields = model::mark_fields;
+  out.raw('{');
+  out.raw(fields::kKeys[fields::kId].first());
   out.hex(mark.id);
-  out.raw(",\"span_id\":");
-  if (mark.span_id) {
-    out.hex(mark.span_id);
-  } else {
-    out.raw("\"root\"");
-  }
-  out.raw(",\"name\":");
+  out.raw(fields::kKeys[fields::kSpanId].next());
+  mark.span_id ? out.hex(mark.span_id) : out.string(fields::kNoSpan);
+  out.raw(fields::kKeys[fields::kName].next());
   out.string(mark.name);
-  out.raw(",\"value_type\":");
+  out.raw(fields::kKeys[fields::kValueType].next());
   out.raw(value_type_name(mark.type));
-  out.raw(",\"value\":");
+  out.raw(fields::kKeys[fields::kValue].next());
   model::write_value(out, mark);
-  out.raw(",\"attrs\":{");
+  out.raw(fields::kKeys[fields::kAttrs].next());
+  out.raw('{');
   out.raw(mark.attrs);
-  out.raw("},\"ts_ns\":");
+  out.raw('}');
+  out.raw(fields::kKeys[fields::kTime].next());
   out.number(mark.ts_ns);
-  out.raw(mark.summary ? ",\"kind\":\"summary\"" : ",\"kind\":\"point\"");
+  out.raw(fields::kKeys[fields::kKind].next());
+  out.string(fields::kind_name(mark));
   model::write_nonfinite(out, mark);
   out.raw('}');
 }

@@ -10,6 +10,7 @@
 #include "engine/base/non_finite.h"
 #include "engine/codec/snapshot_keys.h"
 #include "engine/model/snapshot_record.h"
+#include "engine/model/tensor_fields.h"
 #include "engine/model/trace.h"
 
 namespace sonde::codec {
@@ -32,7 +33,7 @@ std::int64_t non_finite_count(const TensorStats& tensor) noexcept {
 TensorStats over_all(const TensorStats& finite, std::int64_t minus_inf_count) noexcept {
   TensorStats all = finite;
   if (finite.nan_count != 0) {
-    for (const auto& number : keys::kNumbers) all.*number.member = kNan;
+    for (const auto& number : model::kTensorNumbers) all.*number.member = kNan;
     return all;
   }
   const bool minus = minus_inf_count != 0;
@@ -55,9 +56,9 @@ void put_key(base::JsonWriter& out, std::string_view before, std::string_view ke
 // "mean":0.5,...: null for what is not finite.
 void encode_numbers(base::JsonWriter& out, const TensorStats& tensor) {
   std::string_view before = "\"";
-  for (const auto& number : keys::kNumbers) {
+  for (const auto& number : model::kTensorNumbers) {
     const double value = tensor.*number.member;
-    put_key(out, before, number.key);
+    put_key(out, before, number.key.quoted());
     std::isfinite(value) ? out.number(value) : out.null();
     before = ",\"";
   }
@@ -66,11 +67,11 @@ void encode_numbers(base::JsonWriter& out, const TensorStats& tensor) {
 // ,"nonfinite":{"norm":"inf"}: the values of the numbers that are null; nothing where none is.
 void encode_non_finite(base::JsonWriter& out, const TensorStats& tensor) {
   bool any = false;
-  for (const auto& number : keys::kNumbers) {
+  for (const auto& number : model::kTensorNumbers) {
     const double value = tensor.*number.member;
     if (std::isfinite(value)) continue;
     if (!any) put_key(out, ",\"", keys::kRest[keys::kNonFinite]);
-    put_key(out, any ? ",\"" : "{\"", number.key);
+    put_key(out, any ? ",\"" : "{\"", number.key.quoted());
     out.string(base::non_finite_name(value));
     any = true;
   }
@@ -91,9 +92,9 @@ void encode_list(base::JsonWriter& out, const List& list) {
 
 void encode_histogram(base::JsonWriter& out, const SnapshotRecord& record) {
   put_key(out, ",\"", keys::kRest[keys::kHistogram]);
-  out.raw("{\"bins\":");
+  put_key(out, "{\"", keys::kHistogramKeys[keys::kEdges]);
   encode_list(out, record.edges);
-  out.raw(",\"counts\":");
+  put_key(out, ",\"", keys::kHistogramKeys[keys::kBins]);
   encode_list(out, record.bins);
   out.raw('}');
 }
@@ -111,7 +112,7 @@ void encode_over_all(base::JsonWriter& out, const SnapshotRecord& record) {
   put_key(out, ",\"", keys::kRest[keys::kNonFiniteCount]);
   out.number(non_finite_count(record.tensor));
   put_key(out, ",\"", keys::kRest[keys::kFinite]);
-  put_key(out, "{\"", keys::kCounts.front().key);
+  put_key(out, "{\"", model::kTensorCounts.front().key.quoted());
   out.number(record.tensor.count);
   if (record.tensor.count != 0) {
     out.raw(',');
@@ -128,8 +129,8 @@ void encode_statistics(base::JsonWriter& out, const SnapshotRecord& record) {
   } else {
     encode_over_all(out, record);
   }
-  for (const auto& count : keys::kCounts) {
-    put_key(out, ",\"", count.key);
+  for (const auto& count : model::kTensorCounts) {
+    put_key(out, ",\"", count.key.quoted());
     out.number(record.tensor.*count.member);
   }
   out.raw('}');

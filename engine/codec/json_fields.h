@@ -23,8 +23,8 @@ namespace sonde::codec {
 
 namespace ondemand = simdjson::ondemand;
 
-// Ends the parse; only BatchParser::parse catches it. A file with a fault is refused as a whole,
-// and an exception spares the parsers some forty error checks.
+// Ends the parse; only BatchParser::parse catches it. A batch with a fault is refused as a
+// whole, and an exception spares the parsers some forty error checks.
 [[noreturn]] inline void refuse(const char* reason, int error = EINVAL) {
   throw Fault{error, reason};
 }
@@ -116,7 +116,7 @@ inline std::int64_t integer_of(std::string_view token) {
   return value;
 }
 
-// kNone for null, and also for a number that does not fit 64 bits: better than refusing the file.
+// kNone for null, and also for a number that does not fit 64 bits: better than refusing the batch.
 inline std::int64_t optional_of(std::string_view token) noexcept {
   std::int64_t value = 0;
   return parse_integer(token, value) ? value : model::kNone;

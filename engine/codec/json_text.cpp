@@ -1,5 +1,8 @@
 #include "engine/codec/json_text.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -160,16 +163,16 @@ bool parse_unsigned(std::string_view token, std::uint64_t& out) noexcept {
   return parse_number(token, out);
 }
 
-bool parse_real(std::string_view token, double& out) noexcept {
+bool parse_real(std::string_view token, double& out) {
   token = trim(token);
   if (token.empty() || number_length(token) != token.size()) return false;
   const char* end = token.data() + token.size();
   const auto result = std::from_chars(token.data(), end, out);
-  // 1e999 is legal JSON; its value is beyond a double's range either way.
+  // 1e999 is legal JSON. from_chars does not say on which side the number is out of range; strtod
+  // does, but it goes by the locale of the program.
   if (result.ec == std::errc::result_out_of_range) {
-    out = token.find("e-") != std::string_view::npos || token.find("E-") != std::string_view::npos
-              ? 0.0
-              : __builtin_inf() * (token.front() == '-' ? -1 : 1);
+    static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    out = ::strtod_l(std::string(token).c_str(), nullptr, plain);
     return true;
   }
   return result.ec == std::errc();

@@ -16,12 +16,13 @@ std::string_view trim(std::string_view text) noexcept;
 bool string_body(std::string_view token, std::string_view& body) noexcept;
 
 // Undoes the escapes. A lone surrogate becomes its three bytes, so that text from our writer comes
-// back unchanged; a strict decoder would refuse it, and with it the whole file.
+// back unchanged; a strict decoder would refuse it, and with it the whole batch.
 bool unescape(std::string_view body, base::Arena& arena, std::string_view& out);
 
 bool parse_integer(std::string_view token, std::int64_t& out) noexcept;
 bool parse_unsigned(std::string_view token, std::uint64_t& out) noexcept;
-bool parse_real(std::string_view token, double& out) noexcept;
+// Beyond the range of a double it is infinite, or 0.
+bool parse_real(std::string_view token, double& out);
 
 // Whether the text is one legal JSON object and nothing else. Refuses more than 128 levels.
 bool is_legal_object(std::string_view text) noexcept;

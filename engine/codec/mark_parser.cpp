@@ -1,5 +1,6 @@
 #include "engine/codec/mark_parser.h"
 
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -7,26 +8,20 @@
 #include "engine/base/non_finite.h"
 #include "engine/codec/json_fields.h"
 #include "engine/codec/json_text.h"
+#include "engine/model/mark_fields.h"
 #include "engine/model/trace.h"
 
 namespace sonde::codec {
 
 namespace {
 
-enum MarkKey : std::size_t {
-  kMarkId,
-  kSpanId,
-  kMarkName,
-  kValueType,
-  kValue,
-  kMarkAttrs,
-  kTime,
-  kKind,
-  kNonFinite,
-  kMarkKeys
-};
-constexpr Keys<kMarkKeys> kMark({"id\"", "span_id\"", "name\"", "value_type\"", "value\"",
-                                 "attrs\"", "ts_ns\"", "kind\"", "value_nonfinite\""});
+namespace fields = model::mark_fields;
+
+constexpr Keys<fields::kCountOfFields> kMark([] {
+  std::array<std::string_view, fields::kCountOfFields> quoted;
+  for (std::size_t i = 0; i < quoted.size(); ++i) quoted[i] = fields::kKeys[i].quoted();
+  return quoted;
+}());
 
 }  // namespace
 
@@ -42,31 +37,31 @@ void MarkParser::one(ondemand::object object) {
     ondemand::value& value = field.value();
     const std::string_view text = token_of(value);
     switch (kMark.find(field.key().raw(), expected_)) {
-      case kMarkId:
+      case fields::kId:
         mark.id = id_of(text);
         break;
-      case kSpanId:
-        mark.span_id = string_of(text) == "root" ? base::Id{} : id_of(text);
+      case fields::kSpanId:
+        mark.span_id = string_of(text) == fields::kNoSpan ? base::Id{} : id_of(text);
         break;
-      case kMarkName:
+      case fields::kName:
         mark.name = names_.get(string_of(text), out_.arena);
         break;
-      case kValueType:
+      case fields::kValueType:
         type = string_of(text);
         break;
-      case kValue:
+      case fields::kValue:
         token = trim(text);
         break;
-      case kMarkAttrs:
+      case fields::kAttrs:
         mark.attrs = members_of(value, out_.arena);
         break;
-      case kTime:
+      case fields::kTime:
         mark.ts_ns = integer_of(text);
         break;
-      case kKind:
-        mark.summary = string_of(text) == "summary";
+      case fields::kKind:
+        mark.summary = string_of(text) == fields::kSummary;
         break;
-      case kNonFinite:
+      case fields::kNonFinite:
         non_finite = text;
         break;
       default:
@@ -74,8 +69,10 @@ void MarkParser::one(ondemand::object object) {
     }
   }
   if (!mark.id || mark.name.data() == nullptr) refuse("a mark has no id or no name");
-  if (token == "null" && non_finite.starts_with('"')) {
-    mark.real = base::non_finite_named(string_of(non_finite));
+  if (token == "null") {
+    // NaN if the file does not say which number it stands for.
+    const bool named = non_finite.starts_with('"');
+    mark.real = base::non_finite_named(named ? string_of(non_finite) : std::string_view());
   } else {
     value(type, token, mark);
   }

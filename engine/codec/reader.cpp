@@ -55,12 +55,13 @@ base::Status Reader::read(const PaddedText& text, const std::string& name, model
   }
   if (fault.error == 0) return {};
   out.clear();
-  return {fault.error, "cannot read " + name + " as a spool file (" + fault.reason + ")"};
+  return {fault.error, "cannot read " + name + " as a batch of a spool (" + fault.reason + ")"};
 }
 
-base::Status Reader::read_text(std::string_view json, model::Batch& out, Detail detail) {
+base::Status Reader::read_text(std::string_view json, const std::string& name, model::Batch& out,
+                               Detail detail) {
   parts_->copy.assign(json);
-  return read(parts_->copy, "the text", out, detail);
+  return read(parts_->copy, name, out, detail);
 }
 
 }  // namespace sonde::codec

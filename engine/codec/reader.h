@@ -36,12 +36,14 @@ class Reader {
   Reader();
   ~Reader();
   // Replaces the contents of `out`. Unknown keys are skipped. A newer schema_version is EPROTO and
-  // text that is not a batch is EINVAL; both have `name` in the message. `out` is empty after an
-  // error.
+  // text that is not a batch is EINVAL; both have `name` in the message, which says where the text
+  // is from. `out` is empty after an error.
   base::Status read(const PaddedText& text, const std::string& name, model::Batch& out,
                     Detail detail = Detail::kAll);
-  // For a collector, which has the text and no file; no caller yet.
-  base::Status read_text(std::string_view json, model::Batch& out, Detail detail = Detail::kAll);
+  // The same for a text without padding, which costs a copy. It is the door of a collector, which
+  // gets batches over the network; as long as there is none, only tests come through it.
+  base::Status read_text(std::string_view json, const std::string& name, model::Batch& out,
+                         Detail detail = Detail::kAll);
 
  private:
   struct Parts;

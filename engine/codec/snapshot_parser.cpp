@@ -7,12 +7,14 @@
 #include <limits>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/base/non_finite.h"
 #include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
 #include "engine/codec/json_text.h"
 #include "engine/codec/snapshot_keys.h"
+#include "engine/model/tensor_fields.h"
 #include "engine/model/trace.h"
 
 namespace sonde::codec {
@@ -24,17 +26,18 @@ namespace keys = snapshot_keys;
 constexpr Keys<keys::kKeys.size()> kSnapshot(keys::kKeys);
 
 // The keys of "stats" in the order of the table: numbers, the rest, counts.
-constexpr std::size_t kRestAt = keys::kNumbers.size();
+constexpr std::size_t kRestAt = model::kTensorNumbers.size();
 constexpr std::size_t kCountsAt = kRestAt + keys::kRest.size();
-constexpr std::size_t kStatsKeys = kCountsAt + keys::kCounts.size();
+constexpr std::size_t kStatsKeys = kCountsAt + model::kTensorCounts.size();
 constexpr Keys<kStatsKeys> kStatistics([] {
   std::array<std::string_view, kStatsKeys> all;
   std::size_t at = 0;
-  for (const auto& number : keys::kNumbers) all[at++] = number.key;
+  for (const auto& number : model::kTensorNumbers) all[at++] = number.key.quoted();
   for (const std::string_view key : keys::kRest) all[at++] = key;
-  for (const auto& count : keys::kCounts) all[at++] = count.key;
+  for (const auto& count : model::kTensorCounts) all[at++] = count.key.quoted();
   return all;
 }());
+constexpr Keys<keys::kCountOfHistogram> kHistogram(keys::kHistogramKeys);
 
 void real(std::string_view token, double& out) {
   if (parse_real(token, out)) return;
@@ -49,6 +52,19 @@ bool is_shape(std::string_view text) noexcept {
   return text.find_first_not_of("0123456789, -") == std::string_view::npos;
 }
 
+template <typename T>
+std::uint32_t size_of(const std::vector<T>& list) noexcept {
+  return static_cast<std::uint32_t>(list.size());
+}
+
+template <typename Take>
+void append(ondemand::array list, Take take) {
+  for (auto element : list) {
+    auto&& value = must(std::move(element));
+    take(token_of(value));
+  }
+}
+
 }  // namespace
 
 void SnapshotParser::parse(ondemand::array list) {
@@ -56,25 +72,40 @@ void SnapshotParser::parse(ondemand::array list) {
 }
 
 void SnapshotParser::one(ondemand::object object) {
-  model::Snapshot& snapshot = out_.snapshots.emplace_back();
-  if (detail_ == Detail::kTensors) out_.tensors.emplace_back();
+  out_.snapshots.emplace_back();
+  out_.tensors.emplace_back();
   for (auto result : object) {
     auto&& field = must(std::move(result));
     ondemand::value& value = field.value();
     const std::string_view token = token_of(value);
     const std::size_t key = kSnapshot.find(field.key().raw(), expected_);
-    if (key == keys::kId) snapshot.id = id_of(token);
-    if (key == keys::kSpanId) snapshot.span_id = id_of(token);
-    if (detail_ == Detail::kTensors) look_inside(key, token, value);
+    look_inside(key, token, value);
   }
   must(object.reset());
+  model::Snapshot& snapshot = out_.snapshots.back();
   snapshot.json = out_.arena.copy(object_text(object));
 }
 
-// A value of the wrong type is left out: that is not a reason to refuse the file.
+// A value of the wrong type is left out: that is not a reason to refuse the batch.
 void SnapshotParser::look_inside(std::size_t key, std::string_view token, ondemand::value& value) {
+  model::Snapshot& snapshot = out_.snapshots.back();
   model::TensorStats& tensor = out_.tensors.back();
   switch (key) {
+    case keys::kId:
+      snapshot.id = id_of(token);
+      break;
+    case keys::kSpanId:
+      snapshot.span_id = id_of(token);
+      break;
+    case keys::kMode:
+      snapshot.mode = text(token);
+      break;
+    case keys::kBlobUri:
+      snapshot.blob_uri = text(token);
+      break;
+    case keys::kTime:
+      snapshot.ts_ns = optional_of(token);
+      break;
     case keys::kTensorName:
       tensor.name = text(token);
       break;
@@ -114,21 +145,46 @@ void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) 
     const std::string_view token = token_of(value);
     const std::size_t key = kStatistics.find(field.key().raw(), expected);
     if (key < kRestAt) {
-      real(token, tensor.*keys::kNumbers[key].member);
+      real(token, tensor.*model::kTensorNumbers[key].member);
     } else if (key >= kCountsAt && key < kStatsKeys) {
-      tensor.*keys::kCounts[key - kCountsAt].member = optional_of(token);
+      tensor.*model::kTensorCounts[key - kCountsAt].member = optional_of(token);
     } else if (key == kRestAt + keys::kNonFiniteCount) {
       non_finite = optional_of(token);
+    } else if (key == kRestAt + keys::kHistogram && token.starts_with('{')) {
+      if (detail_ == Detail::kAll) histogram(must(value.get_object()));
     } else if (key == kRestAt + keys::kFinite && token.starts_with('{')) {
       stats(must(value.get_object()), finite);
     } else if (key == kRestAt + keys::kNonFinite && token.starts_with('{')) {
       names(must(value.get_object()), named);
     }
   }
-  for (const auto& number : keys::kNumbers) {
+  for (const auto& number : model::kTensorNumbers) {
     if (named.*number.member != 0) tensor.*number.member = named.*number.member;
   }
-  if (finite.known) take_finite(finite, non_finite, tensor);
+  if (non_finite != model::kNone) count_non_finite(non_finite, tensor);
+  if (finite.known) take_finite(finite, tensor);
+}
+
+void SnapshotParser::histogram(ondemand::object object) {
+  model::Snapshot& snapshot = out_.snapshots.back();
+  std::size_t expected = 0;
+  for (auto result : object) {
+    auto&& field = must(std::move(result));
+    ondemand::value& value = field.value();
+    const std::size_t key = kHistogram.find(field.key().raw(), expected);
+    if (!token_of(value).starts_with('[')) continue;
+    if (key == keys::kEdges) {
+      snapshot.first_edge = size_of(out_.edges);
+      append(must(value.get_array()),
+             [&](std::string_view token) { real(token, out_.edges.emplace_back()); });
+      snapshot.edge_count = size_of(out_.edges) - snapshot.first_edge;
+    } else if (key == keys::kBins) {
+      snapshot.first_bin = size_of(out_.bins);
+      append(must(value.get_array()),
+             [&](std::string_view token) { out_.bins.push_back(optional_of(token)); });
+      snapshot.bin_count = size_of(out_.bins) - snapshot.first_bin;
+    }
+  }
 }
 
 // {"mean": "nan", "max": "inf"}: the numbers of these names, 0 for the rest.
@@ -139,21 +195,22 @@ void SnapshotParser::names(ondemand::object object, model::TensorStats& named) {
     const std::string_view token = token_of(field.value());
     const std::size_t key = kStatistics.find(field.key().raw(), expected);
     if (key < kRestAt && token.starts_with('"'))
-      named.*keys::kNumbers[key].member = base::non_finite_named(string_of(token));
+      named.*model::kTensorNumbers[key].member = base::non_finite_named(string_of(token));
   }
 }
 
 // The reference SDK has one count for NaNs and infinities. If there is a NaN, all of them count as
-// NaNs; otherwise all are infinities.
-void SnapshotParser::take_finite(const model::TensorStats& finite, std::int64_t non_finite,
-                                 model::TensorStats& tensor) {
-  if (tensor.nan_count == model::kNone && non_finite != model::kNone) {
-    const bool nan = std::isnan(tensor.min) || std::isnan(tensor.max);
-    tensor.nan_count = nan ? non_finite : 0;
-    if (!nan) tensor.inf_count = non_finite;
-  }
+// NaNs; otherwise all are infinities. `tensor` still has the numbers over all values.
+void SnapshotParser::count_non_finite(std::int64_t count, model::TensorStats& tensor) {
+  if (tensor.nan_count != model::kNone) return;
+  const bool nan = std::isnan(tensor.min) || std::isnan(tensor.max);
+  tensor.nan_count = nan ? count : 0;
+  if (!nan) tensor.inf_count = count;
+}
+
+void SnapshotParser::take_finite(const model::TensorStats& finite, model::TensorStats& tensor) {
   if (tensor.count == model::kNone) tensor.count = finite.count;
-  for (const auto& number : keys::kNumbers) tensor.*number.member = finite.*number.member;
+  for (const auto& number : model::kTensorNumbers) tensor.*number.member = finite.*number.member;
 }
 
 void SnapshotParser::attrs(ondemand::object object, model::TensorStats& tensor) {

@@ -23,8 +23,9 @@ class SnapshotParser {
   void shape(ondemand::array list, model::TensorStats& tensor);
   void stats(ondemand::object object, model::TensorStats& tensor);
   static void names(ondemand::object object, model::TensorStats& named);
-  static void take_finite(const model::TensorStats& finite, std::int64_t non_finite,
-                          model::TensorStats& tensor);
+  void histogram(ondemand::object object);
+  static void count_non_finite(std::int64_t count, model::TensorStats& tensor);
+  static void take_finite(const model::TensorStats& finite, model::TensorStats& tensor);
   void attrs(ondemand::object object, model::TensorStats& tensor);
   std::string_view text(std::string_view token);
 

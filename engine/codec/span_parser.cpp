@@ -59,7 +59,7 @@ void SpanParser::one(ondemand::object object) {
 template <typename One>
 void SpanParser::set(std::string_view token, ondemand::value& value, model::Span& span) {
   if constexpr ((One::kForms & model::kTimings) == 0) {
-    if (detail_ != Detail::kAll) return;
+    if (detail_ == Detail::kTimings) return;
   }
   if constexpr (One::kKind == Kind::kId || One::kKind == Kind::kParent) {
     One::of(span) = id_of(token);
@@ -80,7 +80,7 @@ void SpanParser::set(std::string_view token, ondemand::value& value, model::Span
 
 // Where only timings are wanted, keeps the attributes that change their meaning.
 void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Span& span) {
-  if (detail_ == Detail::kAll || tells_more(span.name)) {
+  if (detail_ != Detail::kTimings || tells_more(span.name)) {
     span.attrs = members_of(value, out_.arena);
     return;
   }

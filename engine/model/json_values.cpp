@@ -1,20 +1,22 @@
 #include "engine/model/json_values.h"
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "engine/base/id.h"
 #include "engine/base/json_writer.h"
 #include "engine/base/non_finite.h"
+#include "engine/model/mark_fields.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
 
+namespace fields = mark_fields;
+
 void write_value(base::JsonWriter& out, const Mark& mark) {
   switch (mark.type) {
     case ValueType::kFloat:
-      return std::isfinite(mark.real) ? out.number(mark.real) : out.null();
+      return fields::is_non_finite(mark) ? out.null() : out.number(mark.real);
     case ValueType::kInt:
       return mark.text.empty() ? out.number(mark.integer) : out.raw(mark.text);
     case ValueType::kBool:
@@ -25,18 +27,20 @@ void write_value(base::JsonWriter& out, const Mark& mark) {
 }
 
 void write_nonfinite(base::JsonWriter& out, const Mark& mark) {
-  if (mark.type != ValueType::kFloat || std::isfinite(mark.real)) [[likely]]
+  if (!fields::is_non_finite(mark)) [[likely]]
     return;
-  out.raw(",\"value_nonfinite\":");
+  out.raw(fields::kKeys[fields::kNonFinite].next());
   out.string(base::non_finite_name(mark.real));
 }
 
 void write_mark(base::JsonWriter& out, const Mark& mark) {
-  out.raw("{\"name\":");
+  out.raw('{');
+  out.raw(fields::kKeys[fields::kName].first());
   out.string(mark.name);
-  out.raw(",\"value\":");
+  out.raw(fields::kKeys[fields::kValue].next());
   write_value(out, mark);
-  out.raw(mark.summary ? ",\"kind\":\"summary\"" : ",\"kind\":\"point\"");
+  out.raw(fields::kKeys[fields::kKind].next());
+  out.string(fields::kind_name(mark));
   write_nonfinite(out, mark);
   out.raw('}');
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/level_names.h"
 #include "engine/model/trace.h"
@@ -62,6 +63,11 @@ void Surroundings::follow(Place& place) const noexcept {
     place.in_step = found->second.kind == Kind::kStep;
     place.next = found->second.parent;
   }
+}
+
+LineFilter line_filter(std::string_view level, std::string name) {
+  const Level usual = name.empty() ? Level::kStep : Level::kAll;
+  return {level_called(level).value_or(usual), std::move(name)};
 }
 
 bool LineFilter::shows(std::string_view span_name, const Place& place) const {

@@ -65,4 +65,7 @@ struct LineFilter {
   bool shows(std::string_view span_name, const Place& place) const;
 };
 
+// `level`: one of kLevelNames, or "" for the usual one: steps, or everything where a name is given.
+LineFilter line_filter(std::string_view level, std::string name);
+
 }  // namespace sonde::model

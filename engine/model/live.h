@@ -39,6 +39,8 @@ struct Look {
   std::vector<LiveSpan> spans;  // that closed since the last look, in the order they closed
   std::vector<ProcessEvent> ended;
   bool several_ranks = false;  // among the spans and processes seen so far
+  bool gone = false;  // what is followed was removed: nothing more can be seen of its processes
+  std::vector<std::string> problems;                      // what could not be read; each comes once
   std::vector<std::shared_ptr<const base::Arena>> texts;  // what the spans and marks point at
 };
 

@@ -27,6 +27,8 @@ inline constexpr std::string_view kClosedByDeath = "death";  // of the process; 
 // Attribute of spans in which work was handed to a device that was not waited for, and its value.
 inline constexpr std::string_view kTimingAttr = "timing";
 inline constexpr std::string_view kDispatch = "dispatch";
+// Attribute that every session has, of whatever API and in every version of the format.
+inline constexpr std::string_view kPidAttr = "pid";
 // Attribute of the session: what the program could do to have its loops recorded.
 inline constexpr std::string_view kHintAttr = "sonde.hint";
 
@@ -51,8 +53,10 @@ struct Span {
 
   bool open() const noexcept { return end_ns == kNone; }
   // The root span of a process. Each API that a session can be started from has its own name for
-  // it, "<api>.session".
-  bool is_session() const noexcept { return !parent_id && name.ends_with(".session"); }
+  // it, "<api>.session". A scope of the program may have such a name too; it has no pid.
+  bool is_session() const noexcept {
+    return !parent_id && name.ends_with(".session") && attr(kPidAttr);
+  }
   // What closed it when its own code did not: "parent", "death", ...; "" otherwise.
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
   // True where the duration is that of the host, which did not wait for the device, so no share is
@@ -102,11 +106,18 @@ struct Mark {
   bool summary = false;
 };
 
-// Statistics of one tensor. The body stays JSON: most code only hands it on.
+// The record of one tensor. Most code only hands it on as the JSON that it is.
 struct Snapshot {
   base::Id id;
   base::Id span_id;
   std::string_view json;  // the whole object as the spool has it
+  // What else it says beside the statistics, where the reader was asked for it.
+  std::int64_t ts_ns = kNone;
+  std::string_view mode;
+  std::string_view blob_uri;  // empty: the values were not stored
+  // The histogram: into Batch::edges, one more than it has bins, and Batch::bins.
+  std::uint32_t first_edge = 0, edge_count = 0;
+  std::uint32_t first_bin = 0, bin_count = 0;
 };
 
 // What a snapshot says, for code that looks inside.
@@ -125,7 +136,7 @@ struct TensorStats {
   bool gradient() const noexcept { return name.ends_with(".grad"); }
 };
 
-// One spool file.
+// What a process stores at once: one file of a spool.
 struct Batch {
   base::Id batch_id;
   std::int64_t created_ns = 0;
@@ -134,6 +145,8 @@ struct Batch {
   std::vector<Mark> marks;
   std::vector<Snapshot> snapshots;
   std::vector<TensorStats> tensors;  // one for each snapshot, where the reader was asked for them
+  std::vector<double> edges;         // of the histograms
+  std::vector<std::int64_t> bins;    // how many values each holds
   std::vector<base::Id> mark_ids;
   // Where the marks were asked for as text: JSON lists, at first_mark_id of each span that has
   // some.
@@ -146,10 +159,14 @@ struct Batch {
   }
   void clear() noexcept {
     batch_id = {};
+    created_ns = 0;
+    sdk_version = {};
     spans.clear();
     marks.clear();
     snapshots.clear();
     tensors.clear();
+    edges.clear();
+    bins.clear();
     mark_ids.clear();
     mark_lists.clear();
     arena.clear();

@@ -8,6 +8,7 @@
 #include "engine/base/json_writer.h"
 #include "engine/model/ending.h"
 #include "engine/model/json_values.h"
+#include "engine/model/mark_fields.h"
 #include "engine/model/process.h"
 #include "engine/model/span_fields.h"
 #include "engine/model/trace.h"
@@ -129,13 +130,16 @@ class AutopsyJson {
   }
 
   void mark(const model::Mark& mark) {
-    out_.raw("{\"span_id\":");
+    namespace fields = model::mark_fields;
+    out_.raw('{');
+    out_.raw(fields::kKeys[fields::kSpanId].first());
     model::write_optional(out_, mark.span_id);
-    key("name");
+    out_.raw(fields::kKeys[fields::kName].next());
     out_.string(mark.name);
-    key("value");
+    out_.raw(fields::kKeys[fields::kValue].next());
     model::write_value(out_, mark);
-    number("ts_ns", mark.ts_ns);
+    out_.raw(fields::kKeys[fields::kTime].next());
+    out_.number(mark.ts_ns);
     model::write_nonfinite(out_, mark);
     out_.raw('}');
   }

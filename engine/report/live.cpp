@@ -52,4 +52,11 @@ std::string nothing_running_line(std::string_view directory) {
       directory, directory);
 }
 
+std::string directory_gone_line(std::string_view directory) {
+  return fmt::format(
+      "{} is gone, so nothing more can be seen of its processes, which may still run; name the "
+      "directory that they write to now",
+      directory);
+}
+
 }  // namespace sonde::report

@@ -16,4 +16,7 @@ std::string process_line(const model::ProcessEvent& event, std::string_view dire
 
 std::string nothing_running_line(std::string_view directory);
 
+// That the directory was removed while its processes were followed.
+std::string directory_gone_line(std::string_view directory);
+
 }  // namespace sonde::report

@@ -12,7 +12,7 @@ namespace sonde::report {
 
 std::string no_run_line(std::string_view directory, std::string_view problem) {
   if (directory.empty()) {
-    return "there is no run in the working directory or in a folder of it; name the output "
+    return "there is no run in the working directory or in its folders; name the output "
            "directory of a run or its spool";
   }
   return fmt::format("{}; name the output directory of a run or its spool", problem);

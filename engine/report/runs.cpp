@@ -1,11 +1,11 @@
 #include "engine/report/runs.h"
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "engine/analysis/summary.h"
 #include "engine/model/runs.h"
 #include "engine/report/times.h"
 
@@ -20,11 +20,9 @@ std::string run_heading(const model::RunPart& part, const model::Runs& runs, boo
   return out;
 }
 
-std::string added_up_line(const model::Runs& runs, std::optional<int> rank) {
-  const std::size_t count = runs.count(rank);
-  if (count < 2) return {};
-  return fmt::format("adds up {} runs; --run last shows the newest alone, --run N another\n",
-                     count);
+std::string added_up_line(const analysis::Summary& summary, std::size_t runs) {
+  if (runs < 2 || summary.ranks.empty()) return {};
+  return fmt::format("adds up {} runs; --run last shows the newest alone, --run N another\n", runs);
 }
 
 }  // namespace sonde::report

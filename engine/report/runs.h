@@ -1,9 +1,10 @@
 // Runs that share a directory, in words.
 #pragma once
 
-#include <optional>
+#include <cstddef>
 #include <string>
 
+#include "engine/analysis/summary.h"
 #include "engine/model/runs.h"
 
 namespace sonde::report {
@@ -12,7 +13,8 @@ namespace sonde::report {
 // Without the numbers if not all runs were read.
 std::string run_heading(const model::RunPart& part, const model::Runs& runs, bool numbered);
 
-// One line that says how many runs are added up, and how to see one; "" for a single run.
-std::string added_up_line(const model::Runs& runs, std::optional<int> rank);
+// One line that says how many runs a summary adds up, and how to see one; "" for a single run, and
+// for a summary of nothing.
+std::string added_up_line(const analysis::Summary& summary, std::size_t runs);
 
 }  // namespace sonde::report

@@ -1,6 +1,5 @@
 // The lines of tensors for other programs: CSV and JSON.
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/tensors.h"
+#include "engine/model/tensor_fields.h"
 #include "engine/model/trace.h"
 #include "engine/report/tensor_fields.h"
 #include "engine/report/tensors.h"
@@ -31,8 +31,10 @@ std::string or_null(const std::string& number) { return number.empty() ? "null" 
 }  // namespace
 
 std::string tensors_csv_header() {
-  return "run,epoch,rank,tensor,shape,dtype,mean,std,min,max,norm,count,nan_count,inf_count,"
-         "zero_count,unavailable,pid\n";
+  std::string out = "run,epoch,rank,tensor,shape,dtype";
+  for (const auto& number : model::kTensorNumbers) out.append(",").append(number.key.name());
+  for (const auto& count : model::kTensorCounts) out.append(",").append(count.key.name());
+  return out + ",unavailable,pid\n";
 }
 
 void append_tensor_csv(std::string& out, const analysis::TensorLine& line) {
@@ -43,11 +45,9 @@ void append_tensor_csv(std::string& out, const analysis::TensorLine& line) {
     out += ',';
     append_csv_text(out, text);
   }
-  for (const double value : {tensor.mean, tensor.std, tensor.min, tensor.max, tensor.norm})
-    out += tensor.known ? fmt::format(",{}", value) : ",";
-  for (const std::int64_t value :
-       {tensor.count, tensor.nan_count, tensor.inf_count, tensor.zero_count})
-    out += ',' + integer(value);
+  for (const auto& number : model::kTensorNumbers)
+    out += tensor.known ? fmt::format(",{}", tensor.*number.member) : ",";
+  for (const auto& count : model::kTensorCounts) out += ',' + integer(tensor.*count.member);
   out += ',';
   append_csv_text(out, tensor.unavailable);
   out += ',' + integer(line.epoch->pid) + '\n';
@@ -69,7 +69,7 @@ void TensorJsonArray::add(const model::Epoch& epoch, std::string_view record) {
   append_tensor_json(piece_, epoch, record);
 }
 
-std::string TensorJsonArray::take_full_piece() {
+std::string Pieces::take_full_piece() {
   constexpr std::size_t kPiece = 1u << 20u;  // bytes
   return piece_.size() < kPiece ? std::string() : std::exchange(piece_, {});
 }

@@ -15,7 +15,7 @@
 #include "engine/analysis/tensors.h"
 #include "engine/model/epochs.h"
 #include "engine/model/line.h"
-#include "engine/model/trace.h"
+#include "engine/model/tensor_fields.h"
 #include "engine/report/table.h"
 #include "engine/report/tensor_fields.h"
 
@@ -29,22 +29,6 @@ std::string clean(std::string_view text) {
   std::string out;
   model::append_clean(out, text);
   return out;
-}
-
-template <double model::TensorStats::* Field>
-std::string rounded(const TensorLine& line) {
-  return line.tensor.known ? fmt::format("{:.4g}", line.tensor.*Field) : "";
-}
-
-template <std::int64_t model::TensorStats::* Field>
-std::string counted(const TensorLine& line) {
-  return integer(line.tensor.*Field);
-}
-
-template <std::int64_t model::TensorStats::* Field>
-bool any_counted(std::span<const TensorLine> lines) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [](const TensorLine& line) { return line.tensor.*Field > 0; });
 }
 
 template <typename Of>
@@ -70,7 +54,30 @@ struct Column {
   bool (*wanted)(std::span<const TensorLine>);  // whether there is anything to show
 };
 
-using Stats = model::TensorStats;
+template <std::size_t I>
+constexpr Column number_column() {
+  const auto cell = [](const TensorLine& line) {
+    return line.tensor.known ? fmt::format("{:.4g}", line.tensor.*model::kTensorNumbers[I].member)
+                             : std::string();
+  };
+  return {model::kTensorNumbers[I].key.name(), Align::kRight, cell, always};
+}
+
+// Shown where a tensor has some. The title goes without "_count".
+template <std::size_t I>
+constexpr Column count_column() {
+  constexpr std::string_view kName = model::kTensorCounts[I].key.name();
+  const auto cell = [](const TensorLine& line) {
+    return integer(line.tensor.*model::kTensorCounts[I].member);
+  };
+  const auto wanted = [](std::span<const TensorLine> lines) {
+    return std::any_of(lines.begin(), lines.end(), [](const TensorLine& line) {
+      return line.tensor.*model::kTensorCounts[I].member > 0;
+    });
+  };
+  return {kName.substr(0, kName.find('_')), Align::kRight, cell, wanted};
+}
+static_assert(model::kTensorNumbers.size() == 5 && model::kTensorCounts.size() == 4);
 
 constexpr Column kColumns[] = {
     {"run", Align::kRight, run_of,
@@ -86,14 +93,15 @@ constexpr Column kColumns[] = {
     {"shape", Align::kLeft, shape_of, always},
     {"dtype", Align::kLeft, [](const TensorLine& line) { return clean(line.tensor.dtype); },
      always},
-    {"mean", Align::kRight, rounded<&Stats::mean>, always},
-    {"std", Align::kRight, rounded<&Stats::std>, always},
-    {"min", Align::kRight, rounded<&Stats::min>, always},
-    {"max", Align::kRight, rounded<&Stats::max>, always},
-    {"norm", Align::kRight, rounded<&Stats::norm>, always},
-    {"nan", Align::kRight, counted<&Stats::nan_count>, any_counted<&Stats::nan_count>},
-    {"inf", Align::kRight, counted<&Stats::inf_count>, any_counted<&Stats::inf_count>},
-    {"zero", Align::kRight, counted<&Stats::zero_count>, any_counted<&Stats::zero_count>},
+    number_column<0>(),
+    number_column<1>(),
+    number_column<2>(),
+    number_column<3>(),
+    number_column<4>(),
+    // Not the first, the number of values: the shape says that.
+    count_column<1>(),
+    count_column<2>(),
+    count_column<3>(),
 };
 
 std::string reason(const TensorLine& line) {

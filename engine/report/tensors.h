@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/analysis/tensors.h"
 #include "engine/model/epochs.h"
@@ -22,20 +23,37 @@ void append_tensor_csv(std::string& out, const analysis::TensorLine& line);
 // The record as it is in the spool, with epoch, run and rank in front.
 void append_tensor_json(std::string& out, const model::Epoch& epoch, std::string_view record);
 
-// Writes records as one JSON array, a record per line. One record is a kilobyte, and there may be
-// millions, so the text is handed out in pieces.
-class TensorJsonArray {
+// The text of many records. There may be millions, so it is handed out in pieces.
+class Pieces {
  public:
-  void add(const model::Epoch& epoch, std::string_view record);
   // Returns the text since the last call, for the caller to print; "" until a piece is full.
   std::string take_full_piece();
+
+ protected:
+  explicit Pieces(std::string begin) : piece_(std::move(begin)) {}
+  std::string piece_;
+};
+
+// Writes records as one JSON array, a record per line.
+class TensorJsonArray : public Pieces {
+ public:
+  TensorJsonArray() : Pieces("[") {}
+  void add(const model::Epoch& epoch, std::string_view record);
   // Ends the array and returns the rest of its text.
   std::string finish();
   bool empty() const noexcept { return empty_; }
 
  private:
-  std::string piece_ = "[";
   bool empty_ = true;
+};
+
+// Writes lines as CSV, after a line with the names of the columns.
+class TensorCsv : public Pieces {
+ public:
+  TensorCsv() : Pieces(tensors_csv_header()) {}
+  void add(const analysis::TensorLine& line) { append_tensor_csv(piece_, line); }
+  // The rest of the text.
+  std::string finish() { return std::exchange(piece_, {}); }
 };
 
 }  // namespace sonde::report

@@ -192,9 +192,11 @@ std::string tree_text(std::span<const model::Span> spans, std::span<const model:
   return spans.empty() ? "(no spans)\n" : TreeText(spans, marks, options).draw();
 }
 
-std::string many_spans_line(std::size_t spans) {
+std::string many_spans_line(std::size_t spans, bool all_shown) {
   constexpr std::size_t kMany = 1'000'000;
-  return spans > kMany ? fmt::format("{} spans: --summary is faster and shows more", spans) : "";
+  return all_shown && spans > kMany
+             ? fmt::format("{} spans: --summary is faster and shows more", spans)
+             : "";
 }
 
 }  // namespace sonde::report

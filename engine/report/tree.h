@@ -26,7 +26,7 @@ std::string tree_text(std::span<const model::Span> spans, std::span<const model:
                       const TreeOptions& options = {});
 
 // Advice for a tree of so many spans that a summary serves better; "" for fewer.
-std::string many_spans_line(std::size_t spans);
+std::string many_spans_line(std::size_t spans, bool all_shown);
 
 // {"roots": [...], "span_count": n} with the nodes of trace(format="dict") and their pid and rank.
 // Leaves out only spans below 200 levels: common JSON parsers refuse deeper nesting.

@@ -17,6 +17,7 @@
 #include "engine/model/ending.h"
 #include "engine/model/process.h"
 #include "engine/model/trace.h"
+#include "engine/run/session_finder.h"
 #include "engine/run/source.h"
 
 namespace sonde::run {
@@ -49,6 +50,8 @@ class Examination {
   void examine(const std::string& key);
   void refresh();
   bool has_open(const base::Id& span) const;
+  void know(const model::Batch& batch);
+  bool is_of(const model::Span& span, std::size_t process) const;
   void read_batches();
   void add_from(const model::Batch& batch);
   void add_recovered(const model::Batch& batch);
@@ -57,13 +60,31 @@ class Examination {
 
   Source& source_;
   model::Autopsy result_;
-  std::vector<std::string> keys_;  // of the first processes of the result: those with a journal
+  // Of the first processes of the result, those with a journal.
+  std::vector<std::string> keys_;
+  std::vector<base::Id> sessions_;  // null: not known
+  SessionFinder finder_;
 };
+
+// The session of a process, and all spans that its journal has; null if the session is not there.
+base::Id know_journal(const Process& process, SessionFinder& finder) {
+  base::Id session;
+  for (const model::OpenScope& open : process.state.open) {
+    finder.know(open.span);
+    if (open.session) session = open.span.id;
+  }
+  for (const model::Span& span : process.records.spans) {
+    finder.know(span);
+    if (span.is_session()) session = span.id;
+  }
+  return session;
+}
 
 void Examination::examine(const std::string& key) {
   Process process;
   const base::Status status = source_.inspect(key, process);
   if (status.ok()) {
+    sessions_.push_back(know_journal(process, finder_));
     process.state.last_spans = std::move(process.records.spans);
     process.state.last_marks = std::move(process.records.marks);
     result_.processes.push_back(std::move(process.state));
@@ -118,7 +139,8 @@ void Examination::read_batches() {
   const std::size_t count = std::min(keys.size(), kNewestBatches);
   for (std::size_t i = 1; i <= count; ++i) {
     model::Batch batch;
-    if (!source_.read(keys[keys.size() - i], Detail::kAll, batch).ok()) continue;
+    if (!source_.read(keys[keys.size() - i], Detail::kSpansAndMarks, batch).ok()) continue;
+    know(batch);
     add_from(batch);
     add_recovered(batch);
     add_ended(batch);
@@ -128,17 +150,35 @@ void Examination::read_batches() {
   for (ProcessState& process : result_.processes) shorten(process);
 }
 
+// The parents of a span are in the same batch or in a newer one, which was read before.
+void Examination::know(const model::Batch& batch) {
+  const auto end = result_.processes.begin() + static_cast<std::ptrdiff_t>(keys_.size());
+  const bool wanted = std::any_of(result_.processes.begin(), end, [](const ProcessState& process) {
+    return process.last_spans.size() < kShown;
+  });
+  if (!wanted) return;
+  for (const model::Span& span : batch.spans) finder_.know(span);
+}
+
+bool Examination::is_of(const model::Span& span, std::size_t process) const {
+  const ProcessState& state = result_.processes[process];
+  if (span.pid != state.pid || span.rank != state.rank || span.end_ns < state.started_ns)
+    return false;
+  const base::Id session = finder_.session_of(span);
+  return !session || !sessions_[process] || session == sessions_[process];
+}
+
 void Examination::add_from(const model::Batch& batch) {
-  for (ProcessState& process : result_.processes) {
-    if (process.fate == Fate::kRecovered || process.last_spans.size() >= kShown) continue;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    ProcessState& process = result_.processes[i];
+    if (process.last_spans.size() >= kShown) continue;
     const auto known = [&](const model::Span& span) {
       return std::any_of(process.last_spans.begin(), process.last_spans.end(),
                          [&](const model::Span& other) { return other.id == span.id; });
     };
     std::vector<model::Span> more;
     for (const model::Span& span : batch.spans) {
-      if (span.pid == process.pid && span.end_ns >= process.started_ns && !known(span))
-        more.push_back(span);
+      if (is_of(span, i) && !known(span)) more.push_back(span);
     }
     process.last_spans.insert(process.last_spans.end(), more.begin(), more.end());
     if (!more.empty())
@@ -165,7 +205,8 @@ ProcessState recovered_process(std::vector<model::Span> open, const model::Batch
     process.open.push_back({span, 0, lane, false, !span.parent_id});
   }
   for (const model::Span& span : batch.spans) {
-    if (span.pid == process.pid && !is_death(span)) process.last_spans.push_back(span);
+    if (span.pid == process.pid && span.rank == process.rank && !is_death(span))
+      process.last_spans.push_back(span);
   }
   process.last_marks = batch.marks;
   return process;
@@ -174,19 +215,19 @@ ProcessState recovered_process(std::vector<model::Span> open, const model::Batch
 // Deaths that an earlier autopsy, or the next run in this directory, has already moved. One that
 // was moved since its journal was examined is known already.
 void Examination::add_recovered(const model::Batch& batch) {
-  std::map<std::int32_t, std::vector<model::Span>> open_of_pid;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<model::Span>> open_of;
   for (const model::Span& span : batch.spans) {
-    if (is_death(span) && !has_open(span.id)) open_of_pid[span.pid].push_back(span);
+    if (is_death(span) && !has_open(span.id)) open_of[{span.rank, span.pid}].push_back(span);
   }
-  for (auto& [pid, spans] : open_of_pid)
+  for (auto& [process, spans] : open_of)
     result_.processes.push_back(recovered_process(std::move(spans), batch));
 }
 
 // Batches come newest first; takes sessions until there are enough.
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
-    const bool session = !span.parent_id && static_cast<bool>(span.attr(model::kEndedByAttr));
-    if (session && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
+    const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
+    if (ended && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
   }
 }
 

@@ -1,16 +1,14 @@
 #include "engine/run/directory_source.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
-#include <system_error>
 
 #include "engine/base/status.h"
 #include "engine/model/process.h"
 #include "engine/run/source.h"
+#include "engine/spool/directory.h"
 #include "engine/spool/recovery.h"
 
 namespace sonde::run {
@@ -25,17 +23,12 @@ model::Recovery DirectorySource::recover() {
   return is_whole_run() ? spool::recover_directory(location_.output_dir) : model::Recovery();
 }
 
-// Files are named `<20-digit ns>-<id>.json`. The clocks of several machines may differ.
+// The clocks of several machines may differ.
 std::int64_t DirectorySource::sealed_ns(const std::string& batch) const {
-  constexpr std::size_t kDigits = 20;
   constexpr std::int64_t kClockSlack = 10'000'000'000;
-  const std::string name = batch.substr(batch.rfind('/') + 1);
-  const char* const end = name.data() + std::min(name.size(), kDigits);
-  std::int64_t created = 0;
-  const auto result = std::from_chars(name.data(), end, created);
-  if (result.ec != std::errc() || result.ptr != name.data() + kDigits)
-    return std::numeric_limits<std::int64_t>::max();
-  return created + kClockSlack;
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  const std::optional<std::int64_t> created = spool::created_ns_of(batch);
+  return created && *created < kNever - kClockSlack ? *created + kClockSlack : kNever;
 }
 
 }  // namespace sonde::run

@@ -1,11 +1,13 @@
 #include "engine/run/follower.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/status.h"
 #include "engine/model/level.h"
 #include "engine/model/live.h"
 #include "engine/model/process.h"
@@ -57,16 +60,16 @@ model::Look Follower::look() {
   const bool first = looks_++ == 0;
   // Journals before batches: what moves from one to the other in between is then seen twice instead
   // of not at all.
-  if (source_.refresh().ok()) {
+  if (refresh(out)) {
     look_at_processes(out);
-    if (first && has_seen_any()) look_back();
+    if (first && has_seen_any()) look_back(out);
     before_.clear();
-    if (source_.refresh().ok()) look_at_batches();
+    if (refresh(out)) look_at_batches(out);
   }
   choose(spans_);
   sort_by_end(spans_);
   for (Waiting& each : spans_) {
-    each.live.api = api_of(each.live.span.pid);
+    each.live.api = api_of({each.live.span.rank, each.live.span.pid});
     out.spans.push_back(std::move(each.live));
     if (out.texts.empty() || out.texts.back() != each.text) out.texts.push_back(each.text);
   }
@@ -74,6 +77,26 @@ model::Look Follower::look() {
   out.several_ranks = ranks_.size() > 1;
   tell_ends(out);
   return out;
+}
+
+// False: nothing can be read now. If the source is gone, its processes may go on, but they cannot
+// be followed any more.
+bool Follower::refresh(model::Look& out) {
+  const base::Status status = source_.refresh();
+  note(status, out);
+  if (status.error() == ENOENT) {
+    out.gone = true;
+    for (auto& [key, process] : processes_) {
+      process.running = false;
+      process.end_is_told = true;
+    }
+  }
+  return status.ok();
+}
+
+void Follower::note(const base::Status& status, model::Look& out) {
+  if (status.ok() || status.error() == ENOENT) return;
+  if (told_.insert(status.text()).second) out.problems.push_back(status.text());
 }
 
 // Keeps the spans that are wanted. A span for which that is not known yet waits, but only for a few
@@ -95,13 +118,13 @@ void Follower::choose(std::vector<Waiting>& spans) {
 }
 
 // Takes the newest of the batches that were stored before the first look, the oldest of them first.
-void Follower::look_back() {
+void Follower::look_back(model::Look& out) {
   constexpr std::size_t kMostBatches = 32;
   std::deque<model::Batch> batches;
   std::size_t spans = 0;
   for (auto key = before_.rbegin(); key != before_.rend(); ++key) {
     if (spans >= history_ || batches.size() >= kMostBatches) break;
-    if (!source_.read(*key, Detail::kAll, batches.emplace_front()).ok()) batches.front().clear();
+    if (!read(*key, batches.emplace_front(), out)) continue;
     // The scopes around a span are in a later batch, which was read before this one, or still open.
     for (const model::Span& span : batches.front().spans) around_.know(span);
     for (const model::Span& span : batches.front().spans) {
@@ -128,20 +151,23 @@ void Follower::look_at_processes(model::Look& out) {
 
 void Follower::look_at(const std::string& key, model::Look& out) {
   Process process;
-  if (!source_.inspect(key, process).ok()) return;
+  const base::Status status = source_.inspect(key, process);
+  note(status, out);
+  if (!status.ok()) return;
   const model::ProcessState& state = process.state;
   const bool alive = state.fate == model::Fate::kRunning;
   const bool is_new = !processes_.contains(key);
   if (!alive && is_new) return;  // dead before the first look: that is for the autopsy
   for (const model::OpenScope& open : state.open) {
     around_.know(open.span);
-    if (open.session) newest_api_ = apis_[state.pid] = model::api_of(open.span);
+    if (open.session) know_api({state.rank, state.pid}, open.span);
   }
   Followed& followed = processes_[key];
   followed.running = alive;
   followed.as_event = {state.fate == model::Fate::kDead ? model::ProcessEvent::Kind::kDied
                                                         : model::ProcessEvent::Kind::kEnded,
-                       state.pid, state.rank, state.seen_ns - state.started_ns, api_of(state.pid)};
+                       state.pid, state.rank, state.seen_ns - state.started_ns,
+                       api_of({state.rank, state.pid})};
   if (is_new) {
     out.began.push_back(followed.as_event);
     out.began.back().kind = model::ProcessEvent::Kind::kBegan;
@@ -157,15 +183,30 @@ void Follower::tell_ends(model::Look& out) {
   }
 }
 
-void Follower::look_at_batches() {
+void Follower::look_at_batches(model::Look& out) {
   const std::span<const std::string> keys = source_.batches();
   model::Batch batch;
   for (const std::string& key : keys) {
-    if (!seen_batches_.insert(key).second) continue;
-    if (source_.read(key, Detail::kAll, batch).ok()) take(batch);
+    if (!seen_batches_.contains(key) && read(key, batch, out)) take(batch);
   }
   // Batches get evicted; forgetting those that are gone keeps the set small.
-  if (seen_batches_.size() > keys.size()) seen_batches_ = {keys.begin(), keys.end()};
+  if (seen_batches_.size() <= keys.size()) return;
+  const std::set<std::string_view> there(keys.begin(), keys.end());
+  std::erase_if(seen_batches_, [&](const std::string& key) { return !there.contains(key); });
+}
+
+// Marks the batch as seen, unless reading it may succeed the next time. It is empty after an error.
+bool Follower::read(const std::string& key, model::Batch& batch, model::Look& out) {
+  const base::Status status = source_.read(key, Detail::kSpansAndMarks, batch);
+  note(status, out);
+  const int error = status.error();
+  if (status.ok() || error == ENOENT || error == EINVAL || error == EPROTO) {
+    seen_batches_.insert(key);
+  } else {
+    seen_batches_.erase(key);
+  }
+  if (!status.ok()) batch.clear();
+  return status.ok();
 }
 
 void Follower::take(const model::Batch& batch) {
@@ -176,7 +217,7 @@ void Follower::take(const model::Batch& batch) {
     around_.know(span);
     if (!seen_.add(span.id)) continue;
     ranks_.insert(span.rank);
-    if (span.is_session()) newest_api_ = apis_[span.pid] = model::api_of(span);
+    if (span.is_session()) know_api({span.rank, span.pid}, span);
     add_span(span);
   }
 }
@@ -188,9 +229,13 @@ void Follower::add_span(const model::Span& span) {
   spans_.push_back(std::move(added));
 }
 
+void Follower::know_api(const Owner& owner, const model::Span& session) {
+  newest_api_ = apis_[owner] = model::api_of(session);
+}
+
 // A process without a known session most likely uses the same API as the others.
-const std::string& Follower::api_of(std::int32_t pid) const {
-  const auto found = apis_.find(pid);
+const std::string& Follower::api_of(const Owner& owner) const {
+  const auto found = apis_.find(owner);
   return found == apis_.end() ? newest_api_ : found->second;
 }
 

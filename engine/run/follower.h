@@ -10,9 +10,11 @@
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/status.h"
 #include "engine/model/level.h"
 #include "engine/model/live.h"
 #include "engine/model/process.h"
@@ -28,14 +30,16 @@ class Follower {
   // The first look brings at most `history` of the spans that are stored already.
   Follower(Source& source, std::size_t history, model::LineFilter filter);
 
-  // Looks once. A journal that cannot be read is tried again at the next look. A stored batch that
-  // cannot be read is left out for good: it is complete as soon as it has its name.
+  // Looks once. What cannot be read is tried again at the next look, except for a batch that is
+  // gone or damaged: that is for good, because a batch is complete as soon as it has its name.
   model::Look look();
 
   std::size_t running() const noexcept;
   bool has_seen_any() const noexcept { return !processes_.empty(); }
 
  private:
+  // The rank and pid of a process. Containers that share a directory often have the same pids.
+  using Owner = std::pair<std::int32_t, std::int32_t>;
   struct Followed {
     model::ProcessEvent as_event;
     bool running = true;
@@ -47,14 +51,18 @@ class Follower {
     std::shared_ptr<const base::Arena> text;  // of that look
   };
 
+  bool refresh(model::Look& out);
+  void note(const base::Status& status, model::Look& out);
   void look_at_processes(model::Look& out);
   void look_at(const std::string& key, model::Look& out);
-  void look_back();
-  void look_at_batches();
+  void look_back(model::Look& out);
+  void look_at_batches(model::Look& out);
+  bool read(const std::string& key, model::Batch& batch, model::Look& out);
   void take(const model::Batch& batch);
   void add_span(const model::Span& span);
   void choose(std::vector<Waiting>& spans);
-  const std::string& api_of(std::int32_t pid) const;
+  void know_api(const Owner& owner, const model::Span& session);
+  const std::string& api_of(const Owner& owner) const;
   void tell_ends(model::Look& out);
 
   Source& source_;
@@ -64,11 +72,12 @@ class Follower {
   std::uint64_t looks_ = 0;
   std::shared_ptr<base::Arena> text_;  // of this look
   std::map<std::string, Followed> processes_;
-  std::map<std::int32_t, std::string> apis_;  // by pid
+  std::map<Owner, std::string> apis_;
   std::string newest_api_;
   std::set<std::int32_t> ranks_;
   std::vector<std::string> before_;  // batches that were stored before the first look
   std::unordered_set<std::string> seen_batches_;
+  std::set<std::string> told_;  // problems
   RecentIds seen_;
   MarkKeeper marks_;
   std::vector<Waiting> spans_;    // of this look

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/file.h"
@@ -35,22 +36,43 @@ std::int64_t run_changed_ns(const std::string& directory) {
                   changed_ns(base::join_path(directory, journal::kLiveFolder)));
 }
 
-// The folder in `directory`, hidden or not, that holds the newest run; "" if none does.
-std::string newest_run_in(const std::string& directory) {
-  std::vector<std::string> names;
-  if (!base::list_directory(directory, "", names).ok()) return {};
-  std::string newest;
-  std::int64_t newest_ns = kNoRun;
+// The run that wrote last of those that were looked at.
+struct Newest {
+  std::string directory;
+  std::int64_t ns = kNoRun;
+
+  // Looks at the folders in `directory`, hidden or not.
+  void look_in(const std::string& directory, const std::vector<std::string>& names);
+};
+
+void Newest::look_in(const std::string& in, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (name.ends_with(".json")) continue;  // a spool may hold a hundred thousand of them
-    const std::string folder = directory == "." ? name : base::join_path(directory, name);
-    const std::int64_t ns = run_changed_ns(folder);
-    if (ns > newest_ns) {
-      newest = folder;
-      newest_ns = ns;
+    std::string folder = in == "." ? name : base::join_path(in, name);
+    const std::int64_t changed = run_changed_ns(folder);
+    if (changed > ns) {
+      directory = std::move(folder);
+      ns = changed;
     }
   }
-  return newest;
+}
+
+// The folder in `directory` that holds the newest run; where none does, the same in its folders, as
+// some APIs have a folder of their own for each session; "" if there is none either.
+std::string newest_run_in(const std::string& directory) {
+  constexpr std::size_t kMostInside = 4096;  // more are the files of a data set
+  std::vector<std::string> names, inside;
+  if (!base::list_directory(directory, "", names).ok()) return {};
+  // A spool may hold a hundred thousand files, and they are no folders.
+  std::erase_if(names, [](const std::string& name) { return name.ends_with(".json"); });
+  Newest newest;
+  newest.look_in(directory, names);
+  if (newest.ns != kNoRun) return newest.directory;
+  for (const std::string& name : names) {
+    const std::string folder = directory == "." ? name : base::join_path(directory, name);
+    if (changed_ns(folder) == kNoRun || !base::list_directory(folder, "", inside).ok()) continue;
+    if (inside.size() <= kMostInside) newest.look_in(folder, inside);
+  }
+  return newest.directory;
 }
 
 std::string output_dir_of(const std::string& directory) {

@@ -15,9 +15,10 @@ struct Location {
   std::vector<std::string> journals;  // of processes that run or died
 };
 
-// Accepts an output directory, a folder with output directories in it (the newest is taken), the
-// spool or live folder of one, or a single spool file. An empty path stands for the newest run in
-// the working directory; ENOENT where there is none.
+// Accepts an output directory, a folder with output directories in it or in its folders (the newest
+// is taken, those in the folder itself first), the spool or live folder of one, or a single spool
+// file. An empty path stands for the newest run in the working directory; ENOENT where there is
+// none.
 base::Status locate(const std::string& path, Location& out);
 
 // Lists the files and journals of the same location again.

@@ -1,6 +1,5 @@
 #include "engine/run/selection.h"
 
-#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -24,9 +23,8 @@ void Selection::look(const std::vector<model::Span>& spans) {
 bool Selection::settle() {
   runs_.finish();
   if (!wants_run()) return true;
-  run_ = runs_.count();
-  if (choice_.run != "last")
-    std::from_chars(choice_.run.data(), choice_.run.data() + choice_.run.size(), run_);
+  const bool last = choice_.run.which == RunChoice::Which::kLast;
+  run_ = last ? runs_.count() : choice_.run.number;
   run_is_missing_ = run_ == 0 || run_ > runs_.count();
   return !run_is_missing_;
 }
@@ -41,8 +39,9 @@ void Selection::narrow(std::vector<model::Span>& spans) const {
 std::vector<model::Missing> Selection::missing() const {
   std::vector<model::Missing> out;
   if (run_is_missing_) {
-    model::Missing& run =
-        out.emplace_back(model::Missing{model::Missing::What::kRun, choice_.run, {}});
+    const bool last = choice_.run.which == RunChoice::Which::kLast;
+    model::Missing& run = out.emplace_back(model::Missing{
+        model::Missing::What::kRun, last ? "last" : std::to_string(choice_.run.number), {}});
     for (std::size_t i = 1; i <= runs_.count(); ++i) run.there.push_back(std::to_string(i));
   }
   if (auto rank = missing_rank()) out.push_back(*std::move(rank));

@@ -15,9 +15,15 @@
 
 namespace sonde::run {
 
+struct RunChoice {
+  enum class Which { kAll, kLast, kNumber };
+  Which which = Which::kAll;
+  std::size_t number = 0;  // kNumber: counted from 1
+};
+
 struct Choice {
   std::optional<int> rank;
-  std::string run;  // a number, "last", or empty for all
+  RunChoice run;
   std::string name;
 };
 
@@ -36,7 +42,7 @@ class Selection {
   std::vector<model::Missing> missing() const;
   std::optional<model::Missing> missing_rank() const;
 
-  bool wants_run() const noexcept { return !choice_.run.empty(); }
+  bool wants_run() const noexcept { return choice_.run.which != RunChoice::Which::kAll; }
   const model::Runs& runs() const noexcept { return runs_; }
   model::Runs take_runs() noexcept { return std::move(runs_); }
 

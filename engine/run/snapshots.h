@@ -27,9 +27,10 @@ struct SnapshotQuery {
   std::optional<std::int64_t> epoch;
   bool gradients = true;
   bool weights = true;
+  bool all = false;  // all epochs are to be shown, however many there are
 
-  // Whether epochs or tensors are named: these are then shown in full.
-  bool names_some() const noexcept { return epoch || !tensor.empty(); }
+  // Whether everything that is found is to be shown. What was named is.
+  bool in_full() const noexcept { return all || epoch || !tensor.empty(); }
 };
 
 // Reads the source twice: a record does not say its epoch's number, and the span that does may be

@@ -57,7 +57,7 @@ void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& t
   const std::span<const std::string> batches = reader.source().batches();
   for (auto key = batches.rbegin(); key != batches.rend(); ++key) {
     if (!may_matter(trace, count, reader.source().sealed_ns(*key))) break;
-    if (!reader.read_batch(*key, Detail::kAll, batch)) continue;
+    if (!reader.read_batch(*key, Detail::kSpansAndMarks, batch)) continue;
     add(batch);
     trace.spans = model::select_last(trace.spans, count);
     const Ids wanted = ids_of(trace.spans);
@@ -106,10 +106,11 @@ Trace read_trace(Source& source, const TraceQuery& query) {
   // Reading from the end sees only some of the runs, and not all spans below a name.
   trace.all_runs = !query.last || !query.choice.name.empty() || selection.wants_run();
   if (trace.all_runs) {
-    reader.each_batch(Detail::kAll, Reader::Order::kJournalsFirst, [&](model::Batch& batch) {
-      filter(batch);
-      trace.add(batch);
-    });
+    reader.each_batch(Detail::kSpansAndMarks, Reader::Order::kJournalsFirst,
+                      [&](model::Batch& batch) {
+                        filter(batch);
+                        trace.add(batch);
+                      });
   } else {
     read_last(reader, *query.last, filter, trace);
   }
@@ -148,6 +149,7 @@ Stream stream_spans(Source& source, const Choice& choice,
     take(batch.spans);
   });
   if (!selection.wants_run()) selection.settle();
+  result.chosen_runs = selection.wants_run() ? 1 : selection.runs().count(choice.rank);
   result.skipped = reader.skipped();
   result.missing = selection.missing();
   if (auto missing = names.missing()) result.missing.push_back(*std::move(missing));

@@ -7,12 +7,16 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "engine/base/clock.h"
@@ -25,6 +29,7 @@ namespace sonde::spool {
 
 namespace {
 
+constexpr int kDigits = 20;  // of the time in a name
 constexpr int kScanStep = 256;
 constexpr std::uint64_t kRescanNs = 300'000'000'000;  // other processes may share the directory
 constexpr std::int64_t kStaleSeconds = 600;  // a temporary file this old has no writer any more
@@ -34,9 +39,19 @@ constexpr std::int64_t kStaleSeconds = 600;  // a temporary file this old has no
 std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id) {
   char name[64];
   const int digits =
-      std::snprintf(name, sizeof name, "%020lld-", static_cast<long long>(created_ns));
+      std::snprintf(name, sizeof name, "%0*lld-", kDigits, static_cast<long long>(created_ns));
   base::write_hex(batch_id, name + digits);
   return std::string(name, static_cast<std::size_t>(digits) + 32) + ".json";
+}
+
+std::optional<std::int64_t> created_ns_of(std::string_view path) noexcept {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::string_view digits = name.substr(0, kDigits);
+  const char* const end = digits.data() + digits.size();
+  std::int64_t created = 0;
+  const auto result = std::from_chars(digits.data(), end, created);
+  if (digits.size() != kDigits || result.ec != std::errc() || result.ptr != end) return {};
+  return created;
 }
 
 struct Directory::Scan {

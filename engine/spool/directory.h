@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ inline constexpr std::string_view kSpoolFolder = "spool";  // in an output direc
 
 // `<20-digit ns>-<32 hex>.json`: the order of names is the order of time.
 std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id);
+// The time in the name of a batch file, with or without its folder; nothing for any other name.
+std::optional<std::int64_t> created_ns_of(std::string_view path) noexcept;
 
 // Used by one thread (the drain thread); any thread may read the counters.
 class Directory {

@@ -1,9 +1,9 @@
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "engine/base/non_finite.h"
+#include "engine/model/mark_fields.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/span_fields.h"
 #include "engine/model/tree.h"
@@ -18,6 +18,12 @@ namespace {
 
 using model::Kind;
 using model::kNone;
+namespace fields = model::mark_fields;
+
+nb::str key_of(fields::Field field) {
+  const std::string_view name = fields::kKeys[field].name();
+  return nb::str(name.data(), name.size());
+}
 
 nb::object optional_int(std::int64_t value) {
   return value == kNone ? nb::none() : nb::steal(PyLong_FromLongLong(value));
@@ -27,7 +33,7 @@ nb::object optional_int(std::int64_t value) {
 nb::object mark_value(const model::Mark& mark) {
   switch (mark.type) {
     case model::ValueType::kFloat:
-      if (!std::isfinite(mark.real)) return nb::none();
+      if (fields::is_non_finite(mark)) return nb::none();
       return nb::steal(PyFloat_FromDouble(mark.real));
     case model::ValueType::kBool:
       return nb::bool_(mark.integer != 0);
@@ -95,11 +101,12 @@ class DictBuilder {
     nb::list out;
     for (const model::Mark* mark : marks_.of(span.id)) {
       nb::dict entry;
-      entry["name"] = nb::steal(new_text(mark->name));
-      entry["value"] = mark_value(*mark);
-      entry["kind"] = mark->summary ? "summary" : "point";
-      if (mark->type == model::ValueType::kFloat && !std::isfinite(mark->real))
-        entry["value_nonfinite"] = nb::steal(new_text(base::non_finite_name(mark->real)));
+      entry[key_of(fields::kName)] = nb::steal(new_text(mark->name));
+      entry[key_of(fields::kValue)] = mark_value(*mark);
+      entry[key_of(fields::kKind)] = nb::steal(new_text(fields::kind_name(*mark)));
+      if (fields::is_non_finite(*mark)) {
+        entry[key_of(fields::kNonFinite)] = nb::steal(new_text(base::non_finite_name(mark->real)));
+      }
       out.append(entry);
     }
     return out;

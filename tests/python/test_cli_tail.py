@@ -1,5 +1,6 @@
 """`sonde tail`, on running processes."""
 
+import shutil
 import signal
 import time
 
@@ -12,6 +13,19 @@ from sonde_command import sonde
 def test_tail_where_nothing_runs(tmp_path):
     assert "sonde trace" in sonde("tail", tmp_path, status=1).stderr
     assert "name the output directory" in sonde("tail", tmp_path / "x", status=1).stderr
+
+
+def test_tail_ends_when_the_directory_is_gone(tmp_path):
+    out = tmp_path / "out"
+    with RunningPython(CHILD, out, 3600) as run:
+        run.wait_for()
+        with tail_of(out) as tail:
+            assert "has been running for" in tail.stdout.readline()
+            shutil.rmtree(out)
+            output, errors = tail.communicate(timeout=30)
+    assert tail.returncode == 1
+    assert f"{out} is gone" in errors and "may still run" in errors
+    assert "ended" not in output
 
 
 def test_tail_once_shows_the_open_stacks(tmp_path):

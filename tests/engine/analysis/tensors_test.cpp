@@ -50,8 +50,8 @@ TEST(TensorTable, ProcessesOfOneRankCountTheirEpochsEachForThemselves) {
       span(5, 0, "cirron.session", 0, 50, 0), span(6, 0, "cirron.session", 0, 50, 0),
       span(1, 0, "epoch", 0, 9, 0),           span(2, 0, "epoch", 1, 9, 0),
       span(3, 0, "epoch", 10, 19, 1),         span(4, 0, "epoch", 11, 19, 1)};
-  spans[0].attrs = R"("sonde.run":"a")";
-  spans[1].attrs = R"("sonde.run":"a","sonde.process":"SpawnProcess-1")";
+  spans[0].attrs = R"("pid":0,"sonde.run":"a")";
+  spans[1].attrs = R"("pid":0,"sonde.run":"a","sonde.process":"SpawnProcess-1")";
   for (const std::size_t child : {1, 3, 5}) spans[child].pid = 7;
   Epochs epochs(std::span<const Span>{spans}.subspan(2), runs_of(spans));
   TensorTable table;

@@ -83,7 +83,7 @@ TEST(Encode, NamesAreEscapedAndNeverAltered) {
   span.end_ns = 1;
   Reader reader;
   model::Batch back;
-  const base::Status status = reader.read_text(encoded(batch), back);
+  const base::Status status = reader.read_text(encoded(batch), "it", back);
   ASSERT_TRUE(status.ok()) << status.text();
   EXPECT_EQ(back.spans.at(0).name, name);
 }
@@ -169,13 +169,14 @@ TEST(Encode, BatchReadsBackAsItWas) {
     mark.name = "m";
     mark.real = 1.0 / static_cast<double>(i);
   }
-  batch.snapshots.push_back(
-      {{0, 1},
-       {0, 2},
-       R"({"id":"00000000000000000000000000000001","span_id":"00000000000000000000000000000002"})"});
+  model::Snapshot& snapshot = batch.snapshots.emplace_back();
+  snapshot.id = {0, 1};
+  snapshot.span_id = {0, 2};
+  snapshot.json =
+      R"({"id":"00000000000000000000000000000001","span_id":"00000000000000000000000000000002"})";
   Reader reader;
   model::Batch back;
-  const base::Status status = reader.read_text(encoded(batch), back);
+  const base::Status status = reader.read_text(encoded(batch), "it", back);
   ASSERT_TRUE(status.ok()) << status.text();
   EXPECT_EQ(back.batch_id, batch.batch_id);
   EXPECT_EQ(back.created_ns, 99);

@@ -1,5 +1,8 @@
 #include "engine/codec/json_text.h"
 
+#include <limits>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "engine/base/json_writer.h"
@@ -56,6 +59,11 @@ TEST(JsonText, Numbers) {
   EXPECT_EQ(real, -1500);
   EXPECT_TRUE(parse_real("1e999", real));
   EXPECT_EQ(real, __builtin_inf());
+  const std::string tiny = "-0." + std::string(400, '0') + "1";
+  EXPECT_TRUE(parse_real(tiny, real));
+  EXPECT_EQ(real, 0) << "too small, though it has no exponent";
+  EXPECT_TRUE(parse_real("-1" + std::string(400, '0') + "e-1", real));
+  EXPECT_EQ(real, -std::numeric_limits<double>::infinity());
   EXPECT_TRUE(parse_real("1e-999", real));
   EXPECT_EQ(real, 0);
   for (const char* token : {"", "NaN", "inf", "1.", ".5", "01", "0x1", "1e", "-"})

@@ -27,7 +27,7 @@ std::string mark_with(std::string_view type, std::string_view value) {
 class ReaderTest : public ::testing::Test {
  protected:
   base::Status read(std::string_view text, Detail detail = Detail::kAll) {
-    return reader_.read_text(text, batch_, detail);
+    return reader_.read_text(text, "it", batch_, detail);
   }
   Reader reader_;
   model::Batch batch_;
@@ -138,7 +138,13 @@ TEST_F(ReaderTest, NonFiniteFloatsAsNullWithAName) {
   EXPECT_EQ(batch_.marks[2].real, -kInfinity);
   EXPECT_TRUE(std::isnan(batch_.marks[3].real)) << "a name that we do not know";
   for (const model::Mark& mark : batch_.marks) EXPECT_EQ(mark.type, model::ValueType::kFloat);
-  EXPECT_FALSE(read(batch_with("", named("null"))).ok()) << "no value at all";
+  for (const char* unknown : {"null", "5", "{}", "[\"nan\"]"}) {
+    ASSERT_TRUE(read(batch_with("", named(unknown))).ok()) << unknown;
+    EXPECT_TRUE(std::isnan(batch_.marks.at(0).real)) << unknown;
+  }
+  ASSERT_TRUE(read(batch_with("", mark_with("float", "null"))).ok());
+  EXPECT_TRUE(std::isnan(batch_.marks.at(0).real));
+  EXPECT_FALSE(read(batch_with("", R"({"id":"m","name":"x","value_type":"float"})")).ok());
   ASSERT_TRUE(read(batch_with("", R"({"id":"m","name":"x","value":1,"value_type":"int",)"
                                   R"("value_nonfinite":"nan"})"))
                   .ok());
@@ -148,7 +154,7 @@ TEST_F(ReaderTest, NonFiniteFloatsAsNullWithAName) {
 model::TensorStats stats_of(Reader& reader, model::Batch& batch, std::string_view stats) {
   const std::string text =
       batch_with("", "", R"({"tensor_name":"w","stats":)" + std::string(stats) + "}");
-  EXPECT_TRUE(reader.read_text(text, batch, Detail::kTensors).ok()) << stats;
+  EXPECT_TRUE(reader.read_text(text, "it", batch, Detail::kTensors).ok()) << stats;
   return batch.tensors.at(0);
 }
 
@@ -195,6 +201,25 @@ TEST_F(ReaderTest, StatisticsWithInfinitiesOnly) {
   EXPECT_EQ(ours.inf_count, 2);
 }
 
+TEST_F(ReaderTest, NonFiniteValuesAreCountedWithoutTheFiniteOnes) {
+  for (const char* finite : {"", R"("finite":null,)"}) {
+    const model::TensorStats found =
+        stats_of(reader_, batch_,
+                 std::string(R"({"mean":null,"min":null,"nonfinite_count":2,)") + finite +
+                     R"("nonfinite":{"mean":"nan","min":"nan"}})");
+    EXPECT_TRUE(std::isnan(found.mean)) << "of all values";
+    EXPECT_EQ(found.nan_count, 2);
+    EXPECT_EQ(found.count, model::kNone);
+  }
+  const model::TensorStats uncounted =
+      stats_of(reader_, batch_,
+               R"({"mean":null,"max":null,"nonfinite_count":3,"finite":{"mean":1.5},)"
+               R"("nonfinite":{"mean":"inf","max":"inf"}})");
+  EXPECT_EQ(uncounted.mean, 1.5);
+  EXPECT_EQ(uncounted.inf_count, 3);
+  EXPECT_EQ(uncounted.count, model::kNone);
+}
+
 TEST_F(ReaderTest, ANumberThatOverflowedHasItsName) {
   const model::TensorStats found = stats_of(
       reader_, batch_, R"({"mean":1.0,"norm":null,"nonfinite":{"norm":"inf"},"nan_count":0})");
@@ -239,9 +264,46 @@ TEST_F(ReaderTest, LooksIntoSnapshotsWhenAskedTo) {
   EXPECT_TRUE(batch_.snapshots[1].json.starts_with(R"({"stats":null,)"));
   EXPECT_EQ(batch_.snapshots[0].span_id, batch_.snapshots[1].span_id);
 
+  EXPECT_TRUE(batch_.edges.empty());
+
+  ASSERT_TRUE(read(text, Detail::kSpansAndMarks).ok());
+  EXPECT_TRUE(batch_.empty() && batch_.tensors.empty());
+}
+
+TEST_F(ReaderTest, AWholeBatchIsReadAtOnce) {
+  const std::string text = batch_with(
+      R"({"id":"a","name":"epoch","start_ns":1,"end_ns":2})", mark_with("int", "1"),
+      R"({"id":"1","span_id":"a","tensor_name":"w","stats":{"mean":0.5,"histogram":{"bins":[0.0,1.0],"counts":[6]}},)"
+      R"("mode":"full","blob_uri":"file:///x","ts_ns":9},)"
+      R"({"id":"2","span_id":"a","tensor_name":"b","stats":{"nonfinite_count":1,"finite":{"count":5,"mean":2.5,)"
+      R"("histogram":{"counts":[2,3],"bins":[0.0,1.0,null]}}},"mode":"stats","blob_uri":null})");
   ASSERT_TRUE(read(text).ok());
-  EXPECT_EQ(batch_.snapshots.size(), 3u);
-  EXPECT_TRUE(batch_.tensors.empty());
+  EXPECT_EQ(batch_.spans.size(), 1u);
+  EXPECT_EQ(batch_.marks.size(), 1u);
+  ASSERT_EQ(batch_.tensors.size(), 2u);
+  EXPECT_EQ(batch_.tensors[0].mean, 0.5);
+  EXPECT_EQ(batch_.tensors[1].mean, 2.5);
+  const model::Snapshot& first = batch_.snapshots.at(0);
+  EXPECT_EQ(first.mode, "full");
+  EXPECT_EQ(first.blob_uri, "file:///x");
+  EXPECT_EQ(first.ts_ns, 9);
+  EXPECT_EQ(first.edge_count, 2u);
+  EXPECT_EQ(first.bin_count, 1u);
+  const model::Snapshot& second = batch_.snapshots.at(1);
+  EXPECT_EQ(second.blob_uri, "");
+  EXPECT_EQ(second.ts_ns, model::kNone);
+  EXPECT_EQ(second.first_edge, 2u);
+  EXPECT_EQ(second.edge_count, 3u);
+  EXPECT_EQ(batch_.bins, (std::vector<std::int64_t>{6, 2, 3}));
+  EXPECT_EQ(batch_.edges[3], 1);
+  EXPECT_TRUE(std::isnan(batch_.edges[4]));
+}
+
+TEST_F(ReaderTest, ABatchThatIsReadIntoAgainKeepsNothing) {
+  ASSERT_TRUE(read(batch_with("")).ok());
+  ASSERT_TRUE(read(R"({"schema_version":1})").ok());
+  EXPECT_EQ(batch_.created_ns, 0);
+  EXPECT_TRUE(batch_.sdk_version.empty());
 }
 
 TEST_F(ReaderTest, BareNonFiniteNumbersInsideAttributesAndSnapshots) {

@@ -18,7 +18,7 @@ Span of_process(std::int32_t pid, Span span) {
 }
 
 Span session(std::uint64_t id, std::int32_t pid, std::int64_t start_us, std::int64_t end_us) {
-  return of_process(pid, span(id, 0, "cirron.session", start_us, end_us));
+  return of_process(pid, sonde::testing::session(id, "cirron.session", start_us, end_us));
 }
 
 // The run of each span.
@@ -71,6 +71,13 @@ TEST(Runs, WhatAProcessRecordsBetweenItsSessionsIsOfTheNext) {
             (Numbers{1, 1, 2, 2, 2}));
 }
 
+// A scope that is entered before the session begins has no parent either.
+TEST(Runs, AScopeWithTheNameOfASessionIsNone) {
+  EXPECT_EQ(runs_of({of_process(10, span(1, 0, "http.session", 0, 1)), session(2, 10, 5, 10),
+                     of_process(10, span(3, 2, "work", 6, 7))}),
+            (Numbers{1, 1, 1}));
+}
+
 TEST(Runs, AProcessWithoutASessionIsOne) {
   const std::vector<Span> spans = {of_process(10, span(1, 99, "epoch", 5, 9)),
                                    of_process(10, span(2, 99, "epoch", 1, 4)),
@@ -106,9 +113,10 @@ Span with_attrs(std::string_view attrs, Span session) {
   return session;
 }
 
-constexpr std::string_view kMainA = R"("sonde.run":"a")", kMainB = R"("sonde.run":"b")",
-                           kChildA = R"("sonde.run":"a","sonde.process":"SpawnProcess-1")",
-                           kChildB = R"("sonde.run":"b","sonde.process":"SpawnProcess-1")";
+constexpr std::string_view kMainA = R"("pid":1,"sonde.run":"a")",
+                           kMainB = R"("pid":1,"sonde.run":"b")",
+                           kChildA = R"("pid":1,"sonde.run":"a","sonde.process":"SpawnProcess-1")",
+                           kChildB = R"("pid":1,"sonde.run":"b","sonde.process":"SpawnProcess-1")";
 
 TEST(Runs, SessionsOfOneProgramAreOneRunWhateverTheirRanksAndTimes) {
   const std::vector<Span> spans = {with_attrs(kMainA, session(1, 10, 0, 40)),
@@ -141,8 +149,8 @@ TEST(Runs, RanksOfALauncherAreOneRunThoughEachIsAProgram) {
 }
 
 TEST(Runs, RanksOfTwoLaunchersAtTheSameTimeAreTwo) {
-  constexpr std::string_view kOne = R"("sonde.launch":"localhost:29500")",
-                             kTwo = R"("sonde.launch":"localhost:29501")";
+  constexpr std::string_view kOne = R"("pid":1,"sonde.launch":"localhost:29500")",
+                             kTwo = R"("pid":1,"sonde.launch":"localhost:29501")";
   EXPECT_EQ(runs_of({with_attrs(kOne, session(1, 10, 0, 40)),
                      on_rank(1, with_attrs(kTwo, session(2, 21, 1, 41))),
                      with_attrs(kTwo, session(3, 20, 2, 42)),

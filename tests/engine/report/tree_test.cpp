@@ -80,7 +80,7 @@ std::vector<Span> runs_on_rank(std::int32_t rank, int count) {
     const auto id = static_cast<std::uint64_t>(10 * i + 100 * rank + 1);
     const std::int64_t start = 1'000'000 * (i + 1);
     spans.push_back(on_rank(rank, span(id + 1, id, "work", start, start + 1)));
-    spans.push_back(on_rank(rank, span(id, 0, "cirron.session", start, start + 2)));
+    spans.push_back(on_rank(rank, sonde::testing::session(id, "cirron.session", start, start + 2)));
     for (std::size_t j = spans.size() - 2; j < spans.size(); ++j) spans[j].pid = 40 + rank + 2 * i;
   }
   return spans;

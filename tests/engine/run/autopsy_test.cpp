@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/run/directory_source.h"
+#include "tests/engine/run/memory_source.h"
 #include "tests/engine/support/dead_journal.h"
+#include "tests/engine/support/spans.h"
 
 namespace sonde::run {
 namespace {
@@ -110,6 +112,31 @@ TEST(Autopsy, ARunningProcessIsLeftAlone) {
   EXPECT_TRUE(open.processes[0].last_spans.empty());
   child.kill_and_wait();
   EXPECT_TRUE(running_processes(source).processes.empty());
+}
+
+// Two containers share the directory, and both have the pid 1.
+TEST(Autopsy, TheSpansOfAnotherProcessWithTheSamePidAreNotOfTheDeadOne) {
+  testing::MemorySource source;
+  source.start("p", [](Process& out) {
+    out.state.pid = 1;
+    out.state.fate = Fate::kDead;
+    model::Span root = testing::session(100, "acme.session", 0, model::kNone);
+    root.pid = 1;
+    out.state.open.push_back({root, 0, 0, false, true});
+  });
+  const auto store = [&](const std::string& key, std::vector<model::Span> spans) {
+    model::Batch batch;
+    for (model::Span& each : spans) each.pid = 1;
+    batch.spans = std::move(spans);
+    source.store(key, testing::json_of(batch), 0);
+  };
+  using testing::span;
+  store("1", {span(1, 100, "mine", 0, 10), testing::on_rank(1, span(5, 0, "ranked", 0, 20))});
+  store("2", {span(2, 3, "theirs", 10, 20)});
+  store("3", {span(3, 200, "theirs too", 10, 30), testing::session(200, "other.session", 0, 40)});
+  const Autopsy autopsy = perform_autopsy(source, true);
+  ASSERT_EQ(autopsy.processes.size(), 1u);
+  EXPECT_EQ(names_of(autopsy.processes[0].last_spans), (Names{"mine"}));
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +23,7 @@ namespace {
 
 using testing::Child;
 using testing::MemorySource;
+using testing::on_rank;
 using testing::span;
 using testing::TempDir;
 using Kind = model::ProcessEvent::Kind;
@@ -104,7 +107,7 @@ MemorySource::Make running(std::int32_t pid, const std::string& session,
   return [=](Process& out) {
     out.state.pid = pid;
     out.state.fate = model::Fate::kRunning;
-    model::Span root = span(100, 0, out.records.arena.copy(session), 0, model::kNone);
+    model::Span root = testing::session(100, out.records.arena.copy(session), 0, model::kNone);
     out.state.open.push_back({root, 0, 0, false, true});
     out.records.spans = closed;
     for (model::Span& each : out.records.spans) each.pid = pid;
@@ -154,6 +157,73 @@ TEST(Follower, ASpanWaitsUntilItsLevelIsKnown) {
   const model::Look look = follower.look();
   EXPECT_EQ(names_of(look), (Names{"mine", "epoch"}));
   EXPECT_EQ(look.spans[0].span.name, "mine") << "its text is of the look before";
+}
+
+std::string stored(std::vector<model::Span> spans) {
+  model::Batch batch;
+  batch.spans = std::move(spans);
+  return testing::json_of(batch);
+}
+
+TEST(Follower, ABatchThatCannotBeReadNowIsReadLater) {
+  MemorySource source;
+  source.store("1", stored({span(1, 100, "before", 0, 10)}), 0);
+  source.start("p", running(7, "acme.session", {}));
+  Follower follower(source, 10, kAll);
+  source.failing = "1";
+  const model::Look first = follower.look();
+  EXPECT_TRUE(first.spans.empty());
+  EXPECT_EQ(first.problems, (Names{"cannot read 1: Input/output error"}));
+  EXPECT_TRUE(follower.look().problems.empty()) << "told once";
+  source.failing = "2";
+  source.store("2", stored({span(2, 100, "after", 10, 20)}), 0);
+  EXPECT_EQ(names_of(follower.look()), (Names{"before"}));
+  source.failing.clear();
+  EXPECT_EQ(names_of(follower.look()), (Names{"after"}));
+  EXPECT_TRUE(follower.look().spans.empty());
+}
+
+TEST(Follower, ADamagedBatchIsToldAndLeftOut) {
+  MemorySource source;
+  source.start("p", running(7, "acme.session", {}));
+  Follower follower(source, 10, kAll);
+  source.store("1", "{", 0);
+  EXPECT_EQ(follower.look().problems.size(), 1u);
+  const int reads = source.reads;
+  EXPECT_TRUE(follower.look().problems.empty());
+  EXPECT_EQ(source.reads, reads);
+}
+
+TEST(Follower, WhatIsFollowedIsGone) {
+  MemorySource source;
+  source.start("p", running(7, "acme.session", {}));
+  Follower follower(source, 10, kAll);
+  EXPECT_FALSE(follower.look().gone);
+  EXPECT_EQ(follower.running(), 1u);
+  source.refresh_fails = {EIO, "cannot list"};
+  const model::Look failed = follower.look();
+  EXPECT_EQ(failed.problems.size(), 1u);
+  EXPECT_EQ(follower.running(), 1u) << "it may be there again";
+  source.refresh_fails = {ENOENT, "cannot list"};
+  const model::Look gone = follower.look();
+  EXPECT_TRUE(gone.gone);
+  EXPECT_TRUE(gone.ended.empty()) << "whether it ended is not known";
+  EXPECT_EQ(follower.running(), 0u);
+}
+
+// As in containers, where the first process has pid 1 in each.
+TEST(Follower, ThePidAloneDoesNotTellTheApi) {
+  MemorySource source;
+  source.start("p", running(1, "acme.session", {span(1, 100, "mine", 0, 10)}));
+  model::Span root = on_rank(1, testing::session(200, "other.session", 0, 30));
+  model::Span work = on_rank(1, span(2, 200, "theirs", 0, 20));
+  root.pid = work.pid = 1;
+  Follower follower(source, 10, kAll);
+  source.store("1", stored({work, root}), 0);
+  const model::Look look = follower.look();
+  ASSERT_EQ(names_of(look), (Names{"mine", "theirs", "other.session"}));
+  EXPECT_EQ(look.spans[0].api, "acme");
+  EXPECT_EQ(look.spans[1].api, "other");
 }
 
 }  // namespace

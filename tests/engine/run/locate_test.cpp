@@ -100,8 +100,33 @@ TEST_F(Locate, WithoutANameTheNewestRunOfTheWorkingDirectory) {
     EXPECT_EQ(place_.output_dir, ".");
     EXPECT_EQ(place_.files.size(), 1u);
   }
-  const In above(dir_.path());
-  EXPECT_EQ(locate("", place_).error(), ENOENT) << "it is two levels down";
+  {
+    const In above(dir_.path());
+    ASSERT_TRUE(locate("", place_).ok());
+    EXPECT_EQ(place_.output_dir, "work/.cirron");
+  }
+  std::filesystem::create_directories(dir_ / "higher/up");
+  std::filesystem::rename(dir_ / "work", dir_ / "higher/up/work");
+  const In above(dir_ / "higher");
+  EXPECT_EQ(locate("", place_).error(), ENOENT) << "it is three levels down";
+}
+
+// As an API has it that gives each session a folder: ./logs/<session>/spool.
+TEST_F(Locate, TheNewestOfTheFoldersInAFolder) {
+  std::filesystem::create_directories(dir_ / "work/logs/first/spool");
+  std::filesystem::create_directories(dir_ / "work/logs/second/spool");
+  std::filesystem::create_directories(dir_ / "work/other/third/live");
+  set_age(dir_ / "work/logs/first/spool", 1000);
+  set_age(dir_ / "work/logs/second/spool", 3000);
+  set_age(dir_ / "work/other/third/live", 2000);
+  set_age(dir_ / "work/.cirron/spool", 10);
+  set_age(dir_ / "work/.cirron/live", 10);
+  const In work(dir_ / "work");
+  ASSERT_TRUE(locate("", place_).ok());
+  EXPECT_EQ(place_.output_dir, ".cirron") << "the first level counts, if it has a run";
+  std::filesystem::remove_all(dir_ / "work/.cirron");
+  ASSERT_TRUE(locate("", place_).ok());
+  EXPECT_EQ(place_.output_dir, "logs/second");
 }
 
 TEST_F(Locate, NothingThere) { EXPECT_EQ(locate(dir_ / "nothing", place_).error(), ENOENT); }

@@ -50,7 +50,7 @@ class MemorySource : public run::Source {
   base::Status refresh() override {
     batch_keys_.insert(batch_keys_.end(), unlisted_.begin(), unlisted_.end());
     unlisted_.clear();
-    return {};
+    return refresh_fails;
   }
   std::span<const std::string> processes() const override { return process_keys_; }
   base::Status inspect(const std::string& process, run::Process& out) override {
@@ -61,13 +61,16 @@ class MemorySource : public run::Source {
   std::span<const std::string> batches() const override { return batch_keys_; }
   base::Status read(const std::string& batch, run::Detail detail, model::Batch& out) override {
     ++reads;
-    return reader_.read_text(batches_.at(batch).json, out, detail);
+    if (failing == batch) return {EIO, "cannot read " + batch};
+    return reader_.read_text(batches_.at(batch).json, batch, out, detail);
   }
   std::int64_t sealed_ns(const std::string& batch) const override {
     return batches_.at(batch).sealed_ns;
   }
 
   int reads = 0;
+  std::string failing;         // a batch that cannot be read now
+  base::Status refresh_fails;  // what refresh() says
 
  private:
   struct Stored {

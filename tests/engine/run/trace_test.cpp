@@ -136,7 +136,8 @@ TEST_F(BothSources, WhatIsMissingIsAValue) {
   ASSERT_EQ(name.missing.size(), 1u);
   EXPECT_EQ(name.missing[0].what, What::kName);
   EXPECT_EQ(name.missing[0].there, (Names{"acme.session", "inner", "load", "step"}));
-  const Trace run = read({.choice = {.rank = {}, .run = "2", .name = {}}, .last = {}});
+  const Trace run =
+      read({.choice = {.rank = {}, .run = {RunChoice::Which::kNumber, 2}, .name = {}}, .last = {}});
   ASSERT_EQ(run.missing.size(), 1u);
   EXPECT_EQ(run.missing[0].what, What::kRun);
   EXPECT_EQ(run.missing[0].there, (Names{"1"}));
@@ -153,7 +154,8 @@ TEST_F(BothSources, AsAStream) {
     EXPECT_EQ(seen, (Names{"load", "other", "inner", "step", "acme.session"}));
     EXPECT_EQ(all.skipped.read, 3u);
     seen.clear();
-    const Stream none = stream_spans(*source, {.rank = {}, .run = "7", .name = {}}, take);
+    const Stream none = stream_spans(
+        *source, {.rank = {}, .run = {RunChoice::Which::kNumber, 7}, .name = {}}, take);
     EXPECT_TRUE(seen.empty());
     ASSERT_EQ(none.missing.size(), 1u);
     EXPECT_EQ(none.missing[0].what, What::kRun);

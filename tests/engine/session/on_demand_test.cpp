@@ -32,6 +32,7 @@ using Names = std::vector<std::string>;
 Options on_demand(const std::string& output_dir) {
   Options options = spool_to(output_dir);
   options.on_demand = true;
+  options.attrs = R"("pid":1)";  // as every session has
   options.handle_signals = true;
   return options;
 }

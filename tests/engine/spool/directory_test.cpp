@@ -32,6 +32,10 @@ void scan_all(Directory& directory) {
 TEST(Directory, NamesSortByTime) {
   EXPECT_EQ(batch_file_name(42, {1, 2}),
             "00000000000000000042-00000000000000010000000000000002.json");
+  EXPECT_EQ(created_ns_of("a/1-2/" + batch_file_name(42, {1, 2})), 42);
+  for (const char* name : {"", "42-x.json", "a/0000000000000000004x-1.json",
+                           "00000000000000000042/1.json", "99999999999999999999-1.json"})
+    EXPECT_FALSE(created_ns_of(name)) << name;
   EXPECT_LT(batch_file_name(999, {9, 9}), batch_file_name(1000, {0, 0}));
 }
 

@@ -21,6 +21,14 @@ inline model::Span span(std::uint64_t id, std::uint64_t parent, std::string_view
   return out;
 }
 
+// The root span of a process, as an API with this session's name records it.
+inline model::Span session(std::uint64_t id, std::string_view name, std::int64_t start_us,
+                           std::int64_t end_us) {
+  model::Span out = span(id, 0, name, start_us, end_us);
+  out.attrs = R"("pid":1)";
+  return out;
+}
+
 inline model::Span on_rank(std::int32_t rank, model::Span span) {
   span.rank = rank;
   return span;
