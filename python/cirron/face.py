@@ -27,6 +27,7 @@ ADVICE = {
     "often (sample_rate), or free memory",
     "started-twice": "profile() called more than once: the first session goes on, these arguments "
     "are ignored; call shutdown() first to start another",
+    "joined": "start Cirron first, or give them to the other API",
     "no-directory": "pass profile(path=...) with an absolute path",
     "unseen-loop": "Write 'for epoch in ci.epochs(range(n)):' around the loop over epochs and "
     "'for batch in ci.batches(data):' around the loop over batches",
@@ -100,3 +101,7 @@ class CirronFace(Face):
         from cirron import settings_file
 
         settings_file.say_unread()
+
+
+# For what is the API's in general. A session has a face of its own, which knows its settings.
+FACE = CirronFace()

@@ -93,12 +93,12 @@ void flush() {
   session::Engine::instance().flush();
 }
 
-void set_recording(bool enabled) {
+void set_recording(bool enabled, bool keep_trace) {
   if (enabled) {
     record::open_gate();
   } else {
     record::close_gate();
-    session::Engine::instance().forget_trace();
+    if (!keep_trace) session::Engine::instance().forget_trace();
   }
 }
 
@@ -167,7 +167,7 @@ void add_session(nb::module_& session) {
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"),
-              "False: scopes and marks record nothing.");
+              nb::arg("keep_trace") = false, "False: scopes and marks record nothing.");
   session.def("counters", &counters, "Losses, sizes and states.");
   session.def("set_log_handler", &set_log_handler, nb::arg("handler").none(),
               "Where the engine's own messages go: handler(level, logger, text).");

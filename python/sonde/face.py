@@ -96,7 +96,7 @@ _current = Face()
 
 
 def current() -> Face:
-    """The face of the session, or of the last one, or of the API that was imported."""
+    """The face of the session, or of the last one, or of the API that was imported first."""
     return _current
 
 
@@ -104,6 +104,14 @@ def use(face: Face) -> None:
     """From now on this package speaks as ``face``."""
     global _current
     _current = face
+
+
+def introduce(face: Face) -> bool:
+    """An API was imported. True if it is the first, and this package now speaks as it."""
+    if type(_current) is not Face:
+        return False
+    use(face)
+    return True
 
 
 def named(made: type[T], name: str) -> type[T]:

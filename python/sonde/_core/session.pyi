@@ -53,8 +53,11 @@ def stop(at_exit: bool = False) -> None:
 def flush() -> None:
     """Drains now, into every sink and the transport; returns when that is done."""
 
-def set_recording(enabled: bool) -> None:
-    """False: scope, mark, epochs and batches record nothing."""
+def set_recording(enabled: bool, keep_trace: bool = False) -> None:
+    """False: scope, mark, epochs and batches record nothing.
+
+    What was recorded before is forgotten then, unless ``keep_trace`` is true.
+    """
 
 def counters() -> dict[str, Any]:
     """Losses, sizes and state of the session."""
