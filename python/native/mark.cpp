@@ -30,10 +30,10 @@ void warn_full() {
   t_full_warned = true;
   const base::Face& face = base::face();
   const std::string text =
-      (face.prefix() + "mark buffer full: ")
-          .append(face.advise("marks-dropped",
-                              "marks come faster than they are written, or no session is open; "
-                              "the newest are dropped and counted"));
+      (face.prefix() +
+       "mark buffer full: marks come faster than they are written, or no session is open; the "
+       "newest are dropped and counted; ")
+          .append(face.advise("marks-dropped"));
   warn_user(text.c_str());
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/advice.h"
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -171,6 +172,16 @@ void add_session(nb::module_& session) {
   session.def("counters", &counters, "Losses, sizes and states.");
   session.def("set_log_handler", &set_log_handler, nb::arg("handler").none(),
               "Where the engine's own messages go: handler(level, logger, text).");
+  session.def(
+      "general_advice",
+      [] {
+        nb::dict all;
+        for (const base::Advice& each : base::kAdvice)
+          all[nb::str(each.key.data(), each.key.size())] =
+              nb::str(each.words.data(), each.words.size());
+        return all;
+      },
+      "What to do about each kind of trouble, by the key of its message.");
   session.def(
       "note_swallowed", [](const std::string& place) { base::note_swallowed(place); },
       nb::arg("place"), "Count an error after which the profiler goes on.");

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from sonde import _core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +42,8 @@ class Face:
     # Options of sonde.request.Request that this API calls differently.
     option_names: Mapping[str, str] = {}
 
-    # What to do about a kind of trouble, by its key. Messages of the engine have keys too.
+    # What to do about a kind of trouble, by the key of its message. engine/base/advice.h lists the
+    # keys, with the words for an API that has none here.
     advice: Mapping[str, str] = {}
     # How a program writes the calls that messages name: "start", "wrap", "watch", "frameworks".
     calls: Mapping[str, str] = {}
@@ -53,9 +56,9 @@ class Face:
         """What the engine needs of it."""
         return {"name": self.name, "tag": self.tag, "advice": dict(self.advice)}
 
-    def advise(self, key: str, general: str) -> str:
+    def advise(self, key: str) -> str:
         """What a user of this API can do, as the end of a sentence."""
-        return self.advice.get(key, general)
+        return self.advice.get(key) or _GENERAL_ADVICE[key]
 
     def call(self, key: str, general: str) -> str:
         """How a user of this API writes a call."""
@@ -92,6 +95,7 @@ class Face:
         """Called before a session begins. The face may have something to say."""
 
 
+_GENERAL_ADVICE = _core.session.general_advice()
 _current = Face()
 
 

@@ -27,15 +27,12 @@ def say_what_is_ignored(
     if on_batch is not None:
         ignored.append(transport)
     if ignored:
-        advice = speaker.advise(
-            "joined", "give these to the call that begins the session, or make this call first"
-        )
         verb = "has" if len(ignored) == 1 else "have"
         log.warn(
             "profiler",
             f"this call has joined the session that {holder} began, which keeps its own options "
             f"and writes to {output_dir or 'memory'}: {', '.join(ignored)} {verb} no effect; "
-            f"{advice}",
+            f"{speaker.advise('joined')}",
             speaker,
         )
 

@@ -301,9 +301,9 @@ def introduce(speaker: Face) -> None:
 
 
 def _started_twice(speaker: Face) -> str:
-    return speaker.advise(
-        "started-twice",
-        "a session is open and goes on: these arguments are ignored; end it first to start another",
+    return (
+        f"{speaker.call('start', 'the start of a session')} called more than once: the first "
+        f"session goes on, these arguments are ignored; {speaker.advise('started-twice')}"
     )
 
 
@@ -398,7 +398,7 @@ def _output_dir(request: Request) -> str | None:
             "flush",
             f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
             f"({error}); "
-            + face.current().advise("no-directory", "choose another, by its absolute path"),
+            + face.current().advise("no-directory"),
         )
         return None
 

@@ -18,8 +18,8 @@ class Other(Face):
     file_transport = "nowhere"
     arguments = ("mode", "logs_dir")
     option_names = {"directory": "logs_dir", "snapshots": "mode"}
-    advice = {"started-twice": "init() was called before"}
-    calls = {"watch": "other.see", "wrap": "other.follow"}
+    advice = {"started-twice": "say stop() first"}
+    calls = {"start": "init()", "watch": "other.see", "wrap": "other.follow"}
 
 
 class Handle(session.Profiler):

@@ -35,7 +35,10 @@ handle.shutdown()
 """,
         cwd=tmp_path,
     )
-    assert "[OtherTool] init() was called before" in said.stderr
+    assert (
+        "[OtherTool] init() called more than once: the first session goes on, these arguments are "
+        "ignored; say stop() first" in said.stderr
+    )
     assert "[OtherTool] other.see(NoneType, name: NoneType)" in said.stderr
 
 
