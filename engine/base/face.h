@@ -13,10 +13,9 @@
 namespace sonde::base {
 
 struct Face {
-  // Loggers are called <name>.flush and so on, and the root span is <name>.session.
+  // Loggers are called <name>.flush and so on, the root span is <name>.session, and every line
+  // begins with [<name>]: readers of a run know the face by its root span.
   std::string name = "sonde";
-  // Every line begins with [<tag>]; with [<name>] where the tag is empty.
-  std::string tag = {};
   // What a user of this API can do about a kind of trouble, by the key of its message. Where there
   // is no entry, the engine has general advice (advice.h, which lists the keys).
   std::map<std::string, std::string, std::less<>> advice;
@@ -30,7 +29,7 @@ struct Face {
 
   bool operator==(const Face&) const = default;
 
-  std::string prefix() const { return "[" + (tag.empty() ? name : tag) + "] "; }
+  std::string prefix() const { return "[" + name + "] "; }
   std::string session_name() const { return name + ".session"; }
   std::string logger(std::string_view topic) const { return name + "." + std::string(topic); }
 };

@@ -42,7 +42,6 @@ CALLS = {
 
 class CirronFace(Face):
     name = "cirron"
-    tag = "cirron"
     class_prefix = "Cirron"
     directory = "./.cirron/"
     variable_prefix = "CIRRON_"

@@ -16,7 +16,7 @@ namespace sonde::native {
 // raises TypeError.
 session::Options session_options(const nanobind::dict& given);
 
-// A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
+// A dict with `name` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
 
 // Calls into Python from a thread that the program's end does not wait for. Up to Python 3.13, a

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 class Face:
     """General words, for no API in particular. A face overrides what its API says differently."""
 
-    # Loggers are called <name>.flush and so on, the root span <name>.session.
+    # Loggers are called <name>.flush and so on, the root span <name>.session. Every line begins with
+    # [<name>].
     name = "sonde"
-    # Every line begins with [<tag>].
-    tag = "sonde"
     # Classes that the hooks hand to frameworks are called <class_prefix>KerasCallback and so on.
     class_prefix = "Sonde"
     # Where a session writes unless it is told otherwise.
@@ -50,11 +49,11 @@ class Face:
 
     @property
     def prefix(self) -> str:
-        return f"[{self.tag}] "
+        return f"[{self.name}] "
 
     def for_engine(self) -> dict[str, object]:
         """What the engine needs of it."""
-        return {"name": self.name, "tag": self.tag, "advice": dict(self.advice)}
+        return {"name": self.name, "advice": dict(self.advice)}
 
     def advise(self, key: str) -> str:
         """What a user of this API can do, as the end of a sentence."""

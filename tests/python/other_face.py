@@ -11,7 +11,6 @@ from sonde.face import Face
 
 class Other(Face):
     name = "other"
-    tag = "OtherTool"
     directory = "logs"
     variable_prefix = "OTHER_"
     platform_ids = ("job",)

@@ -36,10 +36,10 @@ handle.shutdown()
         cwd=tmp_path,
     )
     assert (
-        "[OtherTool] init() called more than once: the first session goes on, these arguments are "
+        "[other] init() called more than once: the first session goes on, these arguments are "
         "ignored; say stop() first" in said.stderr
     )
-    assert "[OtherTool] other.see(NoneType, name: NoneType)" in said.stderr
+    assert "[other] other.see(NoneType, name: NoneType)" in said.stderr
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def start(options: dict[str, object]) -> None:
       for names
     - ``on_batch: Callable[[str], None] | None``: gets each batch as JSON
     - ``face: dict[str, object]``: the API that the session was started from: ``name`` (loggers are
-      ``<name>.flush`` and so on, the root scope ``<name>.session``), ``tag`` (lines begin with
-      ``[<tag>]``) and ``advice`` (what to do, by the key of a message)
+      ``<name>.flush`` and so on, the root scope ``<name>.session``, lines begin with ``[<name>]``)
+      and ``advice`` (what to do, by the key of a message)
 
     The callables run on the delivery thread with the GIL held; what they raise is logged once. A
     member that is missing, unknown or of another type raises TypeError.
