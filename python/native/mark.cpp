@@ -37,6 +37,17 @@ void warn_full() {
   warn_user(text.c_str());
 }
 
+thread_local bool t_long_warned = false;
+
+void warn_long() {
+  if (std::exchange(t_long_warned, true)) return;
+  const std::string text = base::face().prefix() + "an int of more than " +
+                           std::to_string(record::kMaxValueBytes) +
+                           " digits is not recorded, and counted as a mark that was dropped; "
+                           "mark it as a float, or its logarithm";
+  warn_user(text.c_str());
+}
+
 bool set_int(record::MarkValue& mark, PyObject* value, Ref& digits) {
   int overflow = 0;
   mark.type = record::MarkType::kInt;
@@ -127,8 +138,13 @@ bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyO
 }
 
 void write(record::ThreadState& thread, record::Lane& stack, const record::MarkValue& mark) {
-  if (record::write_mark(thread, stack, mark) == 0) [[unlikely]]
+  if (record::write_mark(thread, stack, mark) != 0) [[likely]]
+    return;
+  if (mark.type == record::MarkType::kBigInt && mark.text.size() > record::kMaxValueBytes) {
+    warn_long();
+  } else {
     warn_full();
+  }
 }
 
 // Writes the mark under this name; the text goes with the record where the name has no id.
