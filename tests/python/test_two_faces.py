@@ -39,7 +39,7 @@ def test_the_second_api_joins_with_a_handle_of_its_own(tmp_path, first, second):
     # Of starting a second API nothing is said; only of starting the same one twice.
     lines = said.stderr.splitlines()
     assert len(lines) == 2, said.stderr
-    assert sorted(line.split()[0] for line in lines) == ["[OtherTool]", "[cirron]"]
+    assert sorted(line.split()[0] for line in lines) == ["[cirron]", "[other]"]
 
 
 @pytest.mark.parametrize(("first", "second"), ORDERS)
@@ -172,6 +172,39 @@ def test_a_forked_child_begins_with_neither(tmp_path, first, second):
     )
 
 
+def test_classes_that_frameworks_show_have_the_name_of_the_api(tmp_path):
+    run(
+        """
+        import types, sys
+        import cirron
+        from sonde import face
+        from sonde.hooks import lightning
+        sys.modules["a_lightning"] = module = types.ModuleType("a_lightning")
+        module.Callback = type("Base", (), {})
+        one = lightning.make_callback("a_lightning")
+        assert type(one).__name__ == "CirronCallback"
+        face.use(Other())
+        assert type(lightning.make_callback("a_lightning")).__name__ == "SondeCallback"
+        face.use(cirron.face.FACE)
+        assert type(lightning.make_callback("a_lightning")) is type(one)
+        """,
+        cwd=tmp_path,
+    )
+
+
+def test_no_package_of_ours_is_the_programs_place(tmp_path):
+    run(
+        """
+        import cirron, cirron.instance
+        from sonde import unseen
+        assert not unseen._is_of_the_program(cirron.instance.__file__)
+        assert not unseen._is_of_the_program(session.__file__)
+        assert unseen._is_of_the_program("/home/someone/train.py")
+        """,
+        cwd=tmp_path,
+    )
+
+
 # -- in whose words --------------------------------------------------------------------------------
 
 
@@ -199,4 +232,4 @@ def test_what_is_imported_later_does_not_speak_for_an_api(tmp_path):
         cwd=tmp_path,
     )
     starts = [line.partition("(")[0] for line in said.stderr.splitlines()]
-    assert starts == ["[cirron] ci.watch", "[cirron] ci.watch", "[OtherTool] other.see"]
+    assert starts == ["[cirron] ci.watch", "[cirron] ci.watch", "[other] other.see"]
