@@ -36,13 +36,10 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
     if (g_log_handler == nullptr) return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    const auto new_text = [](std::string_view utf8) {
-      return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
-    };
     // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(call_or_stop([&] {
       return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
-                                   new_text(logger), new_text(text));
+                                   str_of(logger, "replace"), str_of(text, "replace"));
     }));
     if (!done) PyErr_Clear();
     PyErr_Restore(type, value, traceback);
