@@ -78,16 +78,31 @@ FILE_SYSTEM = re.compile(
 # code asks the functions of engine/record, and nothing outside names what is private there.
 LAYOUT = "engine/record/layout.h"
 READS_LAYOUT = {"record", "journal"}
+TESTS_OF_LAYOUT = {"support"}  # tests/engine/support: what other tests need of the layout
 RECORD_PRIVATE = re.compile(r"\brecord::detail\b")
+# Names that only the layout's types have are found whatever stands before them.
+SLOT_MEMBERS = (
+    r"arena_used|block_used|closing|first_block|head|inherited_parent|inherited_session|lost_depth"
+    r"|lost_marks|lost_spans|names_used|next_sequence|pending_tail|session_text|session_thread_id"
+    r"|tail|text_offset|alive_ns|pending_id|depth\.(?:load|store|exchange|fetch_\w+)"
+)
 SLOTS = re.compile(
-    r"\b(?:record::OpenScope|SpanRecord|MarkRecord|ThreadRecord|BlockHeader|kSlotClosed)\b"
+    rf"(?:\.|->)(?:{SLOT_MEMBERS})\b(?!\()|(?:\.|->)stack\s*\["
+    r"|\blane(?:\([^()]*\)|\[[^\]]*\])(?:\.|->)|\blanes(?:\(\))?\[[^\]]*\](?:\.|->)"
+    r"|\.scope\(\)(?:\.|->)|\bstack_?(?:\.|->)arena\b|\b(?:block_at|bytes_of_block)\("
+    r"|\b(?:record::OpenScope|SpanRecord|MarkRecord|ThreadRecord|BlockHeader|kSlotClosed)\b"
     r"|\brecord::Header\b|\bjournal(?:\.|->)header\(|\binstance\(\)\.header\(|\bjournal_header\("
     r"|\b(?:lane|stack)_?(?:\.|->)"
     r"(?:stack\[|(?:head|depth|tenancy|number|state|thread_id|next_sequence|block|tail)\b)"
 )
 
 # Python package -> our packages it may import, besides itself.
-PACKAGES: dict[str, set[str]] = {"sonde": set(), "cirron": {"sonde"}, "traceml": {"sonde"}}
+PACKAGES: dict[str, set[str]] = {
+    "sonde": set(),
+    "cirron": {"sonde"},
+    "traceml": {"sonde"},
+    "traceml_ai": {"traceml"},  # the same API by its other name
+}
 
 NOT_A_NAME = {"utils", "helpers", "common", "manager"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -153,7 +168,7 @@ def check_native(root: Path) -> Iterator[str]:
 
 
 def check_record_is_closed(root: Path) -> Iterator[str]:
-    for top in ("engine", "python", "bench"):
+    for top in ("engine", "python", "bench", "tests"):
         for path in cpp_files(root / top):
             where = path.relative_to(root)
             folder = where.parts[:2]
@@ -161,7 +176,9 @@ def check_record_is_closed(root: Path) -> Iterator[str]:
             if folder != ("engine", "record"):
                 for match in RECORD_PRIVATE.finditer(text):
                     yield f"{where}:{line_of(text, match.start())}: private to engine/record"
-            reads_layout = folder[0] == "engine" and folder[1] in READS_LAYOUT
+            if folder[0] == "tests":
+                folder = where.parts[1:3]
+            reads_layout = folder[0] == "engine" and folder[1] in READS_LAYOUT | TESTS_OF_LAYOUT
             if not reads_layout:
                 for match in SLOTS.finditer(text):
                     yield f"{where}:{line_of(text, match.start())}: slots are engine/record's"
@@ -182,17 +199,20 @@ def imports(tree: ast.AST, lazy: bool = False) -> Iterator[tuple[int, str, bool]
             yield from imports(node, lazy or is_function or is_typing)
 
 
-def why_import_is_wrong(package: str, is_hook: bool, module: str, lazy: bool) -> str | None:
+def why_import_is_wrong(package: str, folder: str, module: str, lazy: bool) -> str | None:
     """What is wrong with `import module` in a file of python/<package>, or None."""
     if module in sys.stdlib_module_names or module == package or module in PACKAGES[package]:
         return None
     if module in PACKAGES:
         return f"{package} may use only {sorted(PACKAGES[package]) or 'the engine'}"
     if package != "sonde":
-        return "a face uses sonde only"
+        # A class of the API may have to be a subclass of one of a framework.
+        if folder != "integrations":
+            return "a face uses sonde only, and frameworks in its integrations/"
+        return None if lazy else "import the framework inside a function"
     # Frameworks are optional. A hook is imported only once its framework is, so it may name that
     # one at the top.
-    if not lazy and not is_hook:
+    if not lazy and folder != "hooks":
         return "import other packages inside the function that needs them"
     return None
 
@@ -201,9 +221,9 @@ def check_python(root: Path) -> Iterator[str]:
     for package in PACKAGES:
         for path in sorted((root / "python" / package).rglob("*.py")):
             where = path.relative_to(root)
-            is_hook = where.parts[2] == "hooks"
+            folder = where.parts[2]
             for line, module, lazy in imports(ast.parse(path.read_text())):
-                why = why_import_is_wrong(package, is_hook, module, lazy)
+                why = why_import_is_wrong(package, folder, module, lazy)
                 if why:
                     yield f"{where}:{line}: {module}: {why}"
 
@@ -363,6 +383,15 @@ FORBIDDEN = [
     ("engine/hook/a.h", "return here.stack.tenancy;", "slots are engine/record's"),
     ("python/native/a.cpp", "x = thread->lane->thread_id;", "slots are engine/record's"),
     ("python/native/a.cpp", "return stack.number;", "slots are engine/record's"),
+    ("engine/hook/a.h", "return journal.lane(i).depth;", "slots are engine/record's"),
+    ("engine/hook/a.h", "lanes[0]->stack[3].sequence;", "slots are engine/record's"),
+    ("engine/hook/a.h", "mine.stack[h.slot].name = 1;", "slots are engine/record's"),
+    ("engine/hook/a.h", "auto& ring = *thread.lane;\nring.head;", "slots are engine/record's"),
+    ("engine/hook/a.h", "return here.stack.arena;", "slots are engine/record's"),
+    ("engine/session/a.cpp", "f(open.scope().name);", "slots are engine/record's"),
+    ("bench/engine/a.cpp", "block_at(3);", "slots are engine/record's"),
+    ("tests/engine/run/a.cpp", "lane.pending_tail = {};", "slots are engine/record's"),
+    ("tests/fuzz/a.cpp", "bytes_of_block(3);", "slots are engine/record's"),
     ("engine/cli/a.cpp", '#include "engine/spool/reader.h"', "engine/cli may use only"),
     ("engine/tui/a.cpp", '#include "engine/session/x.h"', "engine/tui may use only"),
     ("engine/report/a.cpp", '#include "engine/cli/x.h"', "engine/report may use only"),
@@ -377,6 +406,11 @@ FORBIDDEN = [
     ("python/sonde/a.py", "import torch", "inside the function"),
     ("python/cirron/a.py", "from traceml.x import y", "cirron may use only ['sonde']"),
     ("python/cirron/a.py", "def f():\n    import numpy", "a face uses sonde only"),
+    ("python/traceml/integrations/a.py", "import transformers", "inside a function"),
+    ("python/traceml/hooks/a.py", "def f():\n    import torch", "a face uses sonde only"),
+    ("python/traceml/integrations/a.py", "import cirron", "traceml may use only ['sonde']"),
+    ("python/traceml_ai/a.py", "import cirron", "traceml_ai may use only ['traceml']"),
+    ("python/sonde/integrations/a.py", "import torch", "inside the function"),
     ("engine/base/utils.h", "", "say what is in it"),
     ("python/sonde/helpers.py", "", "say what is in it"),
 ]
@@ -390,6 +424,10 @@ ALLOWED = [
     ("engine/journal/a.cpp", "void f(const record::OpenScope& scope);"),
     ("engine/spool/a.cpp", '#include <fstream>\n#include "engine/base/file.h"'),
     ("engine/journal/a.cpp", "record::SpanRecord r; view.header(); lane->number;"),
+    ("tests/engine/journal/a.cpp", "lane.pending_tail = {};"),
+    ("tests/engine/record/a.cpp", "record::SpanRecord r = f(block_at(3));"),
+    ("tests/engine/support/a.h", "scope.stack->stack[scope.slot].closing = 1;"),
+    ("engine/session/a.cpp", "tree.depth[0]; losses.depth; file.tail(3); append(open.scope());"),
     ("engine/hook/a.h", "record::Provisional span; record::tenancy_of(here.stack);"),
     ("engine/record/a.cpp", '#include "engine/record/layout.h"\nrecord::detail::g_gate;'),
     ("python/native/a.cpp", '#include "engine/record/lane.h"\nrecord::this_thread();'),
@@ -403,6 +441,12 @@ ALLOWED = [
     ),
     ("python/sonde/hooks/torch.py", "import torch"),
     ("python/cirron/a.py", "import typing\nfrom sonde import session"),
+    (
+        "python/traceml/integrations/a.py",
+        "def __getattr__(name):\n    import transformers\n"
+        "if TYPE_CHECKING:\n    from lightning import Trainer",
+    ),
+    ("python/traceml_ai/__init__.py", "from traceml import *"),
 ]
 
 

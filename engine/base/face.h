@@ -8,26 +8,28 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/advice.h"
+
 namespace sonde::base {
 
 struct Face {
-  // Loggers are called <name>.flush and so on, and the root span is <name>.session.
+  // Loggers are called <name>.flush and so on, the root span is <name>.session, and every line
+  // begins with [<name>]: readers of a run know the face by its root span.
   std::string name = "sonde";
-  // Every line begins with [<tag>]; with [<name>] where the tag is empty.
-  std::string tag = {};
   // What a user of this API can do about a kind of trouble, by the key of its message. Where there
-  // is no entry, the engine has general advice.
+  // is no entry, the engine has general advice (advice.h, which lists the keys).
   std::map<std::string, std::string, std::less<>> advice;
 
-  // The advice of this API under the key, or else the general one.
-  std::string_view advise(std::string_view key, std::string_view general = {}) const {
-    const auto own = advice.find(key);
-    return own != advice.end() ? std::string_view(own->second) : general;
+  // The advice of this API under the key, or else the general one. `special` is general advice
+  // that names something of this case, such as a directory.
+  std::string_view advise(std::string_view key, std::string_view special = {}) const {
+    if (const auto own = advice.find(key); own != advice.end()) return own->second;
+    return special.empty() ? general_advice(key) : special;
   }
 
   bool operator==(const Face&) const = default;
 
-  std::string prefix() const { return "[" + (tag.empty() ? name : tag) + "] "; }
+  std::string prefix() const { return "[" + name + "] "; }
   std::string session_name() const { return name + ".session"; }
   std::string logger(std::string_view topic) const { return name + "." + std::string(topic); }
 };

@@ -15,8 +15,8 @@ using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view 
 void set_log_handler(LogHandler handler) noexcept;
 
 // Any thread but a signal handler. `topic` is the logger without the name of the face: "flush".
-// `key` names the kind of trouble; only the first text of a key is spoken. `advice` says what to do
-// and ends the message; the face may have better words for its users (Face::advice, by key).
+// `key` names the kind of trouble; only the first text of a key is spoken. What to do ends the
+// message: the words of the face, or else `advice`, or else the general words (advice.h).
 void log_once(LogLevel level, std::string_view topic, std::string_view key, std::string text,
               std::string_view advice = {}) noexcept;
 

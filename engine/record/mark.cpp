@@ -16,11 +16,13 @@ namespace sonde::record {
 std::uint64_t write_mark_text(ThreadState& thread, const MarkRecord& plain,
                               const MarkValue& value) noexcept {
   Lane& ring = *thread.lane;
-  // Half of the room for the value: the digits of the longest int that Python writes (4300) must
-  // not be cut.
   const std::string_view name =
       value.name == 0 ? base::cut_utf8(value.name_text, kMaxNameBytes) : std::string_view();
-  const std::string_view text = value.text.substr(0, kMaxPayloadBytes / 2);
+  const std::string_view text = base::cut_utf8(value.text, kMaxValueBytes);
+  if (value.type == MarkType::kBigInt && text.size() != value.text.size()) {
+    ring.lost_marks.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
   std::string_view attrs = value.attrs;
   if (name.size() + text.size() + attrs.size() > kMaxPayloadBytes) attrs = {};
   const std::uint32_t slots = 1 + text_slots(name.size() + text.size() + attrs.size());

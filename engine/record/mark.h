@@ -13,6 +13,9 @@
 
 namespace sonde::record {
 
+// Half of the room for text. A longer int would be another number, so its mark is lost.
+inline constexpr std::size_t kMaxValueBytes = kMaxPayloadBytes / 2;
+
 struct MarkValue {
   MarkType type = MarkType::kFloat;
   bool summary = false;

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+from sonde import session
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
-from sonde.estimators import wrap
 from sonde.flags import LiveFlags
-from sonde.session import flush, health, introduce, shutdown, watch
+from sonde.session import flush
 
 from cirron.errors import (
     CirronDependencyError,
@@ -17,8 +17,8 @@ from cirron.errors import (
     CirronSecretNotFound,
     CirronYamlError,
 )
-from cirron.face import CirronFace
-from cirron.instance import Cirron, Profiler, get_default
+from cirron.face import FACE
+from cirron.instance import Cirron, Profiler, get_default, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ if not TYPE_CHECKING:  # with it, a type checker would accept every name
         raise kind(explain("module 'cirron'", name), name=name)
 
 
-introduce(CirronFace())
+session.introduce(FACE)
 
-config: Mapping[str, Any] = LiveFlags()
+config: Mapping[str, Any] = LiveFlags(FACE)
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
 
 
@@ -100,6 +100,30 @@ def profile(
         path=path,
         output=output,
     )
+
+
+def shutdown() -> None:
+    """Ends the session, and writes everything.
+
+    If another API began it, this one leaves, and the session goes on.
+    """
+    session.shutdown(FACE)
+
+
+def health() -> dict[str, Any]:
+    """State and losses of the open session; without one, the same keys with nothing in them."""
+    return session.health(FACE)
+
+
+def watch(model: object, name: str | None = None) -> None:
+    """Capture the weights and gradients of this model at the end of every epoch.
+
+    Keras, transformers and Lightning tell their model by themselves, and in a plain loop the models
+    are found that an optimizer trains. With several models each tensor's name begins with ``name``,
+    or the name of the model's class. The model is not kept alive. Without a session it is
+    remembered for the next one. Never raises.
+    """
+    session.watch(FACE, model, name)
 
 
 def trace(

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 ADVICE = {
     "spool-cap": "raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away",
     "spans-dropped": "span_drop_count in health() counts them: record less often",
-    "marks-dropped": "marks come faster than they are written, or nothing reads them because "
-    "profile() was not called; the newest are dropped and counted, see mark_drop_count in health() "
-    "of a session",
+    "marks-dropped": "call profile() first, and if they still come too fast, mark less often: "
+    "mark_drop_count in health() counts them",
     "journal-gone": "shutdown() and profile() make a new one",
     "journal": "make it writable or pass profile(path=...)",
     "spool-write": "free space, make it writable or pass profile(path=...)",
@@ -25,8 +24,8 @@ ADVICE = {
     'snapshots="stats"',
     "blob-not-copied": "blob_drop_count in health() counts such snapshots: take raw tensors less "
     "often (sample_rate), or free memory",
-    "started-twice": "profile() called more than once: the first session goes on, these arguments "
-    "are ignored; call shutdown() first to start another",
+    "started-twice": "call shutdown() first to start another",
+    "joined": "start Cirron first, or give them to the other API",
     "no-directory": "pass profile(path=...) with an absolute path",
     "unseen-loop": "Write 'for epoch in ci.epochs(range(n)):' around the loop over epochs and "
     "'for batch in ci.batches(data):' around the loop over batches",
@@ -43,7 +42,6 @@ CALLS = {
 
 class CirronFace(Face):
     name = "cirron"
-    tag = "cirron"
     class_prefix = "Cirron"
     directory = "./.cirron/"
     variable_prefix = "CIRRON_"
@@ -100,3 +98,7 @@ class CirronFace(Face):
         from cirron import settings_file
 
         settings_file.say_unread()
+
+
+# For what is the API's in general. A session has a face of its own, which knows its settings.
+FACE = CirronFace()

@@ -6,16 +6,18 @@ from _thread import allocate_lock
 
 from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
+from sonde.options import hook_options_in
 
 from cirron.errors import CirronDependencyError
-from cirron.face import CirronFace
+from cirron.face import FACE, CirronFace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeVar
 
+    T = TypeVar("T")
     SnapshotMode = Literal["stats", "sampled", "full", "off"]
 
 
@@ -53,6 +55,18 @@ def trace(
         return readback.trace(format, name, last, summary)
     except MissingPackageError as error:
         raise CirronDependencyError(str(error)) from error
+
+
+def wrap(estimator: T) -> T:
+    """A scikit-learn estimator whose calls are scopes; it works on the estimator that is given.
+
+    ``fit``, ``predict``, ``transform``, ``score`` and their relatives run inside
+    ``scope(<method>, estimator=<class>)``, and so do those of the steps of a pipeline and of the
+    transformers of a union. Everything else is the estimator's own: fitting what is returned fits
+    the estimator that was given. Calls on the given estimator itself are not recorded. Wrapping it
+    again returns the same object.
+    """
+    return estimators.wrap(estimator, FACE)
 
 
 class Cirron:
@@ -117,6 +131,7 @@ class Cirron:
         wanted = {
             "flags": config,
             "frameworks": frameworks,
+            "hook_options": hook_options_in(config),
             "snapshots": self.snapshots if snapshots is None else snapshots,
             "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
             "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
@@ -148,7 +163,7 @@ class Cirron:
     epochs = staticmethod(_core.epochs)
     batches = staticmethod(_core.batches)
     trace = staticmethod(trace)
-    wrap = staticmethod(estimators.wrap)
+    wrap = staticmethod(wrap)
 
 
 _default: Cirron | None = None

@@ -6,7 +6,7 @@
 #include "python/native/exceptions.h"
 #include "python/native/known_models.h"
 #include "python/native/module.h"
-#include "python/native/modules.h"
+#include "python/native/torch.h"
 
 namespace sonde::native {
 

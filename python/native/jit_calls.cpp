@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/swallowed.h"
 #include "engine/probe/device_queue.h"
 #include "python/native/boundaries.h"
 #include "python/native/module.h"
@@ -100,6 +101,7 @@ Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject*
                  : nullptr);
   if (!answer) {
     PyErr_Clear();
+    base::note_swallowed("hooks.jax");
     g_jit_calls.set_role(function, Role::kOther);
   }
   return answer;

@@ -13,7 +13,6 @@
 #include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
 #include "python/native/module.h"
-#include "python/native/modules.h"
 #include "python/native/newest_batch.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"

@@ -30,10 +30,21 @@ void warn_full() {
   t_full_warned = true;
   const base::Face& face = base::face();
   const std::string text =
-      (face.prefix() + "mark buffer full: ")
-          .append(face.advise("marks-dropped",
-                              "marks come faster than they are written, or no session is open; "
-                              "the newest are dropped and counted"));
+      (face.prefix() +
+       "mark buffer full: marks come faster than they are written, or no session is open; the "
+       "newest are dropped and counted; ")
+          .append(face.advise("marks-dropped"));
+  warn_user(text.c_str());
+}
+
+thread_local bool t_long_warned = false;
+
+void warn_long() {
+  if (std::exchange(t_long_warned, true)) return;
+  const std::string text = base::face().prefix() + "an int of more than " +
+                           std::to_string(record::kMaxValueBytes) +
+                           " digits is not recorded, and counted as a mark that was dropped; "
+                           "mark it as a float, or its logarithm";
   warn_user(text.c_str());
 }
 
@@ -127,8 +138,13 @@ bool take_keywords(PyObject* const* values, PyObject* keys, PyObject** name, PyO
 }
 
 void write(record::ThreadState& thread, record::Lane& stack, const record::MarkValue& mark) {
-  if (record::write_mark(thread, stack, mark) == 0) [[unlikely]]
+  if (record::write_mark(thread, stack, mark) != 0) [[likely]]
+    return;
+  if (mark.type == record::MarkType::kBigInt && mark.text.size() > record::kMaxValueBytes) {
+    warn_long();
+  } else {
     warn_full();
+  }
 }
 
 // Writes the mark under this name; the text goes with the record where the name has no id.

@@ -222,8 +222,6 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-bool hooks_in_place() noexcept { return !g_module_calls.hooked.empty(); }
-
 bool last_model_evaluates(const record::Lane& stack) noexcept {
   const Ref module = last_model(stack).get();
   return module && !in_training_mode(module.get());

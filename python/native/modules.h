@@ -6,9 +6,6 @@
 
 namespace sonde::native {
 
-// Are torch's hooks in place?
-bool hooks_in_place() noexcept;
-
 // Is the model that ran last on this stack in evaluation mode? Models that no optimizer owns
 // (targets, teachers) do not count.
 bool last_model_evaluates(const record::Lane& stack) noexcept;

@@ -11,7 +11,6 @@
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
-#include "python/native/modules.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"

@@ -100,6 +100,11 @@ bool with_utf8(PyObject* text, Work work) {
   return true;
 }
 
+// A str; nullptr with an exception set. `errors` is as for bytes.decode().
+inline PyObject* str_of(std::string_view utf8, const char* errors) noexcept {
+  return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), errors);
+}
+
 // An int, or None for a negative number. Empty with an exception set.
 inline Ref number_or_none(long long number) noexcept {
   return Ref(number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));

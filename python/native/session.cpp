@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/advice.h"
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -37,13 +38,10 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
     if (g_log_handler == nullptr) return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    const auto new_text = [](std::string_view utf8) {
-      return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
-    };
     // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(call_or_stop([&] {
       return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
-                                   new_text(logger), new_text(text));
+                                   str_of(logger, "replace"), str_of(text, "replace"));
     }));
     if (!done) PyErr_Clear();
     PyErr_Restore(type, value, traceback);
@@ -106,12 +104,12 @@ void flush() {
   session::Engine::instance().flush();
 }
 
-void set_recording(bool enabled) {
+void set_recording(bool enabled, bool keep_trace) {
   if (enabled) {
     record::open_gate();
   } else {
     record::close_gate();
-    session::Engine::instance().forget_trace();
+    if (!keep_trace) session::Engine::instance().forget_trace();
   }
 }
 
@@ -182,10 +180,20 @@ void add_session(nb::module_& session) {
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"),
-              "False: scopes and marks record nothing.");
+              nb::arg("keep_trace") = false, "False: scopes and marks record nothing.");
   session.def("counters", &counters, "Losses, sizes and states.");
   session.def("set_log_handler", &set_log_handler, nb::arg("handler").none(),
               "Where the engine's own messages go: handler(level, logger, text).");
+  session.def(
+      "general_advice",
+      [] {
+        nb::dict all;
+        for (const base::Advice& each : base::kAdvice)
+          all[nb::str(each.key.data(), each.key.size())] =
+              nb::str(each.words.data(), each.words.size());
+        return all;
+      },
+      "What to do about each kind of trouble, by the key of its message.");
   session.def(
       "note_swallowed", [](const std::string& place) { base::note_swallowed(place); },
       nb::arg("place"), "Count an error after which the profiler goes on.");

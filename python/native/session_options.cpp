@@ -45,8 +45,7 @@ void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
   with_gil([&] {
     const Ref list(PyList_New(static_cast<Py_ssize_t>(lines.size())));
     for (std::size_t i = 0; list && i < lines.size(); ++i) {
-      PyObject* line = PyUnicode_DecodeUTF8(lines[i].data(),
-                                            static_cast<Py_ssize_t>(lines[i].size()), "replace");
+      PyObject* line = str_of(lines[i], "replace");
       if (line == nullptr) break;
       PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), line);
     }
@@ -59,8 +58,7 @@ void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
 
 void call_batch(PyObject* callable, std::string_view json) {
   with_gil([&] {
-    const Ref text(
-        PyUnicode_DecodeUTF8(json.data(), static_cast<Py_ssize_t>(json.size()), "replace"));
+    const Ref text(str_of(json, "replace"));
     const Ref done(text ? call_or_stop([&] { return PyObject_CallOneArg(callable, text.get()); })
                         : nullptr);
     if (!done) say_callback_failed("event stream");
@@ -156,7 +154,6 @@ std::shared_ptr<PyObject> share(nb::object callable) {
 base::Face face_of(nb::handle face) {
   base::Face made;
   made.name = nb::cast<std::string>(face["name"]);
-  made.tag = nb::cast<std::string>(face["tag"]);
   for (const auto& [key, advice] : nb::cast<nb::dict>(face["advice"]))
     made.advice[nb::cast<std::string>(key)] = nb::cast<std::string>(advice);
   return made;

@@ -18,7 +18,7 @@ namespace sonde::native {
 // raises TypeError.
 session::Options session_options(const nanobind::dict& given);
 
-// A dict with `name`, `tag` and `advice` (what to do, by the key of a message).
+// A dict with `name` and `advice` (what to do, by the key of a message).
 base::Face face_of(nanobind::handle face);
 
 // A Python callable that any thread may own: released under the GIL.

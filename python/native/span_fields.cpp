@@ -1,8 +1,10 @@
 // The properties of a span object. A program may keep the object and ask it long after the span has
 // ended, on another thread or in another process.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "engine/model/span_fields.h"
@@ -130,6 +132,16 @@ constexpr PyGetSetDef kKnown[] = {
 constexpr PyGetSetDef kMarks = {"marks", get_marks, nullptr,
                                 "Ids of the marks recorded on it so far (reading them flushes).",
                                 nullptr};
+
+constexpr bool is_field(std::string_view name) {
+  bool found = false;
+  model::for_each_field<model::kSpool>(
+      [&]<typename One>(One) { found = found || One::kName == name; });
+  return found;
+}
+static_assert(std::ranges::all_of(kKnown, [](const PyGetSetDef& known) {
+  return is_field(known.name);
+}));
 
 template <typename One>
 constexpr PyGetSetDef property_of() {

@@ -1,11 +1,11 @@
 // Tensors of torch: by DLPack's exchange interface where torch has it, else by their attributes.
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "python/native/questions.h"
 #include "python/native/tensor_types.h"
@@ -37,7 +37,8 @@ bool is_negative(const Torch& torch, PyObject* object, const void* data) {
 }
 
 const TorchType* torch_type(PyObject* dtype) {
-  static auto* all = new std::vector<TorchType>;  // guarded by the GIL
+  // Guarded by the GIL. Pointers to its elements stay valid.
+  static auto* all = new std::deque<TorchType>;
   for (const TorchType& known : *all)
     if (known.dtype == dtype) return &known;
   const Ref text(PyObject_Str(dtype));

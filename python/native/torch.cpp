@@ -177,6 +177,8 @@ bool in_backward_thread() noexcept {
   return PyLong_AsLong(task.get()) != -1;
 }
 
+SONDE_HOT bool hooks_in_place() noexcept { return g_torch.calls.is_grad_enabled != nullptr; }
+
 SONDE_HOT bool torch_has_cuda() noexcept { return g_torch.calls.cuda != nullptr; }
 
 void ignore_cuda() noexcept { Py_CLEAR(g_torch.calls.cuda); }

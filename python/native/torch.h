@@ -104,6 +104,8 @@ void detach_torch() noexcept;
 
 // Are gradients on? True where torch is not attached. Hot.
 bool gradients_on() noexcept;
+// Is torch attached, so that hooks of it may be in place? Hot.
+bool hooks_in_place() noexcept;
 // Does autograd run on this thread right now?
 bool in_backward_thread() noexcept;
 

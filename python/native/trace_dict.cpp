@@ -123,11 +123,10 @@ class DictBuilder {
 nb::dict trace_dict(const model::Batch& batch) { return DictBuilder(batch).build(); }
 
 PyObject* new_text(std::string_view utf8) {
-  PyObject* object =
-      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "surrogatepass");
+  PyObject* object = str_of(utf8, "surrogatepass");
   if (object != nullptr) return object;
   PyErr_Clear();
-  return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
+  return str_of(utf8, "replace");
 }
 
 PyObject* new_id(const base::Id& id) {

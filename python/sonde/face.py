@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from sonde import _core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,10 +21,9 @@ if TYPE_CHECKING:
 class Face:
     """General words, for no API in particular. A face overrides what its API says differently."""
 
-    # Loggers are called <name>.flush and so on, the root span <name>.session.
+    # Loggers are called <name>.flush and so on, the root span <name>.session. Every line begins with
+    # [<name>].
     name = "sonde"
-    # Every line begins with [<tag>].
-    tag = "sonde"
     # Classes that the hooks hand to frameworks are called <class_prefix>KerasCallback and so on.
     class_prefix = "Sonde"
     # Where a session writes unless it is told otherwise.
@@ -40,22 +41,23 @@ class Face:
     # Options of sonde.request.Request that this API calls differently.
     option_names: Mapping[str, str] = {}
 
-    # What to do about a kind of trouble, by its key. Messages of the engine have keys too.
+    # What to do about a kind of trouble, by the key of its message. engine/base/advice.h lists the
+    # keys, with the words for an API that has none here.
     advice: Mapping[str, str] = {}
     # How a program writes the calls that messages name: "start", "wrap", "watch", "frameworks".
     calls: Mapping[str, str] = {}
 
     @property
     def prefix(self) -> str:
-        return f"[{self.tag}] "
+        return f"[{self.name}] "
 
     def for_engine(self) -> dict[str, object]:
         """What the engine needs of it."""
-        return {"name": self.name, "tag": self.tag, "advice": dict(self.advice)}
+        return {"name": self.name, "advice": dict(self.advice)}
 
-    def advise(self, key: str, general: str) -> str:
+    def advise(self, key: str) -> str:
         """What a user of this API can do, as the end of a sentence."""
-        return self.advice.get(key, general)
+        return self.advice.get(key) or _GENERAL_ADVICE[key]
 
     def call(self, key: str, general: str) -> str:
         """How a user of this API writes a call."""
@@ -92,11 +94,12 @@ class Face:
         """Called before a session begins. The face may have something to say."""
 
 
+_GENERAL_ADVICE = _core.session.general_advice()
 _current = Face()
 
 
 def current() -> Face:
-    """The face of the session, or of the last one, or of the API that was imported."""
+    """The face of the session, or of the last one, or of the API that was imported first."""
     return _current
 
 
@@ -104,6 +107,14 @@ def use(face: Face) -> None:
     """From now on this package speaks as ``face``."""
     global _current
     _current = face
+
+
+def introduce(face: Face) -> bool:
+    """An API was imported. True if it is the first, and this package now speaks as it."""
+    if type(_current) is not Face:
+        return False
+    use(face)
+    return True
 
 
 def named(made: type[T], name: str) -> type[T]:

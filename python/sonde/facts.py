@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from sonde import _core
+from sonde import _core, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,12 +143,12 @@ def _until_seen(owner: Any, name: str, is_it: Callable[..., bool], patches: Patc
             nonlocal left
             left -= 1
             try:
-                if is_it(*args):
-                    left = 0
-                    if _current is not None:
-                        _current.mix()
+                found = is_it(*args)
             except Exception:  # a version that we do not know
+                left, found = 0, False
+            if found:
                 left = 0
+                _mix()
             if left <= 0 and vars(owner).get(name) is call:
                 setattr(owner, name, original)
             return original(*args, **kwargs)
@@ -157,6 +157,14 @@ def _until_seen(owner: Any, name: str, is_it: Callable[..., bool], patches: Patc
 
     if hasattr(owner, name):
         patches.replace(owner, name, make)
+
+
+def _mix() -> None:
+    try:
+        if _current is not None:
+            _current.mix()
+    except Exception:
+        log.swallowed("facts")
 
 
 def _mixes_now() -> bool:

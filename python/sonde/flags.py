@@ -1,4 +1,4 @@
-"""The feature flags of the session that is open now, as one mapping that programs may keep."""
+"""The feature flags that an API was started with, as one mapping that programs may keep."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sonde.face import Face
+
 
 class LiveFlags(Mapping[str, object]):
-    """Reads through to the ``config`` of the current Profiler; empty while there is none."""
+    """Reads through to the ``config`` of the API's open handle; empty while there is none."""
 
-    __slots__ = ()
+    __slots__ = ("_speaker",)
+
+    def __init__(self, speaker: Face) -> None:
+        self._speaker = speaker
 
     def __getitem__(self, key: str) -> object:
         return self._flags()[key]
@@ -28,7 +33,6 @@ class LiveFlags(Mapping[str, object]):
     def __repr__(self) -> str:
         return repr(dict(self._flags()))
 
-    @staticmethod
-    def _flags() -> Mapping[str, object]:
-        profiler = session.current()
+    def _flags(self) -> Mapping[str, object]:
+        profiler = session.handle_of(self._speaker)
         return {} if profiler is None else profiler.config

@@ -10,23 +10,30 @@ import sys
 
 from sonde import _core, face
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sonde.face import Face
+
 INFO = 20
 WARNING = 30
 
 
-def forward(level: int, logger: str, text: str) -> None:
-    """The engine's log handler; ``logger`` is the whole name."""
+def forward(level: int, logger: str, text: str, speaker: Face | None = None) -> None:
+    """The engine's log handler; ``logger`` is the whole name.
+
+    ``speaker``: the face of the API that speaks, where it may be another than the session's.
+    """
     import logging
 
     from sonde import terminal
 
     # Where the program has set up no handler, a warning goes to the standard error.
-    message = prefixed(text)
+    message = prefixed(text, speaker)
     terminal.aside(sys.stderr, lambda: logging.getLogger(logger).log(level, "%s", message))
 
 
-def warn(topic: str, text: str) -> None:
-    forward(WARNING, f"{face.current().name}.{topic}", text)
+def warn(topic: str, text: str, speaker: Face | None = None) -> None:
+    forward(WARNING, f"{(speaker or face.current()).name}.{topic}", text, speaker)
 
 
 def info(topic: str, text: str) -> None:
@@ -43,8 +50,8 @@ def swallowed(place: str) -> None:
     _core.session.note_swallowed(place)
 
 
-def prefixed(text: str) -> str:
+def prefixed(text: str, speaker: Face | None = None) -> str:
     """With the face's prefix before every line; the text may quote an error of several lines."""
-    prefix = face.current().prefix
+    prefix = (speaker or face.current()).prefix
     lines = text.splitlines() or [text]
     return "\n".join(line if line.startswith(prefix) else prefix + line for line in lines)

@@ -117,6 +117,40 @@ def check_flags(name: str, flags: object) -> Mapping[str, object]:
     return dict(flags)
 
 
+def is_count(value: object) -> TypeGuard[int]:
+    """A whole number from 1 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+# Options of the hooks and of the snapshots. A number is a whole number from 1 on; the others switch
+# a part of the hook on or off, and all parts are on unless told otherwise.
+NUMBERS = {("torch", "epoch_steps"), ("snapshots", "threads")}
+PARTS = {("torch", part) for part in ("modules", "backward", "optimizers", "loaders")}
+
+
+def check_hook_options(name: str, tables: object) -> dict[str, dict[str, object]]:
+    """A copy: options by the name of the hook they are for."""
+    from collections.abc import Mapping
+
+    if tables is None:
+        return {}
+    if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
+        raise TypeError(f"{name} must be a mapping of mappings, got {tables!r}")
+    for hook, table in tables.items():
+        for option, value in table.items():
+            _check_hook_option(f"{name}[{hook!r}][{option!r}]", (hook, option), value)
+    return {hook: dict(table) for hook, table in tables.items()}
+
+
+def _check_hook_option(name: str, key: tuple[str, str], value: object) -> None:
+    if key not in NUMBERS | PARTS:
+        raise ValueError(f"{name}: there is no such option of a hook")
+    if key in NUMBERS and not is_count(value):
+        raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}")
+    if key in PARTS and not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 # Flags that mean something to the profiler: a table with the one option of a hook, or of the
 # snapshots. Each option is a whole number from 1 on.
 TABLES: dict[str, str | None] = {
@@ -148,9 +182,17 @@ def find_collisions(face: Face, flags: Mapping[str, object]) -> list[str]:
     return found
 
 
-def is_count(value: object) -> TypeGuard[int]:
-    """A whole number from 1 on."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def hook_options_in(flags: object) -> dict[str, dict[str, object]]:
+    """The options among these flags that are understood. ``find_collisions`` is about the rest."""
+    from collections.abc import Mapping
+
+    found: dict[str, dict[str, object]] = {}
+    if isinstance(flags, Mapping):
+        for name, option in TABLES.items():
+            table = flags.get(name)
+            if option is not None and isinstance(table, dict) and is_count(table.get(option)):
+                found[name] = {option: table[option]}
+    return found
 
 
 def _misunderstood(face: Face, name: str, table: dict[object, object]) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, object] = {
     "flags": None,
     "frameworks": None,
+    "hook_options": None,
     "snapshots": "stats",
     "sample_rate": 0.01,
     "flush_interval": 1.0,
@@ -34,6 +35,7 @@ class Request:
         "flags",
         "flush_interval",
         "frameworks",
+        "hook_options",
         "sample_rate",
         "sinks",
         "snapshots",
@@ -52,6 +54,7 @@ class Request:
 
         self.flags = options.check_flags(*named("flags"))
         self.frameworks = options.check_frameworks(*named("frameworks"))
+        self.hook_options = options.check_hook_options(*named("hook_options"))
         self.snapshots = options.check_snapshots(*named("snapshots"))
         self.sample_rate = options.check_sample_rate(*named("sample_rate"))
         self.flush_interval = options.check_flush_interval(*named("flush_interval"))
@@ -59,6 +62,10 @@ class Request:
         self.directory = options.check_directory(*named("directory"))
         self.spool_max_bytes = options.check_count(*named("spool_max_bytes"), at_least=0)
         self.trace_max_spans = options.check_count(*named("trace_max_spans"), at_least=1)
+
+    def value(self, option: str) -> object:
+        """What an option of ``wanted`` has become."""
+        return getattr(self, "sinks" if option == "output" else option)
 
     def output_dir(self) -> str | None:
         """Absolute, so that a later chdir changes nothing; None when nothing is to be on disk.

@@ -1,4 +1,9 @@
-"""The session of this process: at most one at a time, whichever API opened it."""
+"""The session of this process: at most one at a time, whichever API opened it.
+
+The API that opens it holds it, and ends it. Another API that starts a session joins: it gets a
+handle of its own class, and what is recorded through either is one tree. When the joined one shuts
+down it only leaves. An API that is switched off (``enabled=False``) switches off no other.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from sonde import (
     face,
     facts,
     hooks,
+    joining,
     log,
     options,
     process,
@@ -34,7 +40,11 @@ if TYPE_CHECKING:
 
 # Re-entrant: a signal handler may end the session while ``begin`` runs on the same thread.
 _lock = RLock()
+# The handle that holds the open session.
 _current: Profiler | None = None
+# The open handle of each API, by the name of its face: the one that holds the session, those that
+# have joined it, and those that are switched off.
+_handles: dict[str, Profiler] = {}
 # In a forked child: the hooks of the parent's session, which are still in place.
 _inherited: list[Hook] = []
 
@@ -48,6 +58,7 @@ class Profiler:
     __slots__ = (
         "_config",
         "_enabled",
+        "_face",
         "_final",
         "_hooks",
         "_opening",
@@ -59,6 +70,7 @@ class Profiler:
     def __init__(self, enabled: bool, config: Mapping[str, object]) -> None:
         from types import MappingProxyType
 
+        self._face = ""
         self._enabled = enabled
         self._config: Mapping[str, object] = MappingProxyType(dict(config))
         self._platform: dict[str, str] = {}
@@ -71,7 +83,7 @@ class Profiler:
     @property
     def enabled(self) -> bool:
         """True while its session records."""
-        return self._enabled and _current is self
+        return self._enabled and _handles.get(self._face) is self
 
     @property
     def config(self) -> Mapping[str, object]:
@@ -119,7 +131,10 @@ class Profiler:
         return trace(format, name, last, summary)
 
     def shutdown(self) -> None:
-        """Closes what is open, writes everything, and makes way for another session."""
+        """Closes what is open, writes everything, and makes way for another session.
+
+        A handle that has joined another API's session leaves it, and the session goes on.
+        """
         self._end(_by_call)
 
     def _end(self, say_how: Callable[[], bool]) -> None:
@@ -129,14 +144,36 @@ class Profiler:
         if _current is not self or _core.session.put_off_stop(lambda: self._end(say_how)):
             return
         with _lock:
+            if _handles.get(self._face) is not self:
+                return
             if _current is not self:
+                self._leave()
                 return
             try:
                 if self._enabled:
                     self._close(say_how)
             finally:
                 _current = None
-                _core.session.set_recording(True)
+                for other in [each for each in _handles.values() if each._enabled]:
+                    other._final = self._final
+                    del _handles[other._face]
+                _set_gate()
+
+    def _leave(self) -> None:
+        """Ends a handle that does not hold the session: it has joined, or is switched off."""
+        if self._enabled:
+            _guarded(_core.session.flush, "flushing failed")
+            self._final = _core.session.counters()
+        del _handles[self._face]
+        if _current is None:
+            _set_gate()
+
+    def _join(self, holder: Profiler) -> None:
+        """Makes this a second handle of the session that ``holder`` has begun."""
+        self._platform = holder._platform
+        self._transport = holder._transport
+        self._spool_dir = holder._spool_dir
+        self._hooks = holder._hooks
 
     def _close(self, say_how: Callable[[], bool]) -> None:
         """Takes away what was put in place, and ends the engine's session."""
@@ -181,7 +218,7 @@ class Profiler:
         self._opening = (request, output_dir, on_batch)
         self._open_engine(*self._opening)
         ending.listen()
-        self._hooks = hooks.install(frameworks, self._config)
+        self._hooks = hooks.install(frameworks, request.hook_options)
         if request.frameworks is None:
             unseen.arm()
 
@@ -215,7 +252,7 @@ class Profiler:
         snapshots.start(
             request.snapshots,
             request.sample_rate,
-            self._config.get("snapshots"),
+            request.hook_options.get("snapshots", {}),
             self._platform.get("run_id") or member.launch or member.run,
             lambda: hooks.troubles(self._hooks),
         )
@@ -234,53 +271,72 @@ def begin(
     *,
     enabled: bool = True,
 ) -> P:
-    """Opens the session, or returns the handle of the one that is open.
+    """Opens the session, or joins the one that another API has opened.
 
     ``speaker`` is the face of the API that the program called. ``make(enabled, flags)`` returns a
     handle of that API. ``wanted`` are the options, as ``Request`` takes them. A bad option raises,
-    and leaves everything as it was.
+    and leaves everything as it was. An API that has a handle already gets the same one again.
     """
     global _current
     with _lock:
-        if _current is not None:
-            log.warn(
-                "profiler",
-                speaker.advise(
-                    "started-twice",
-                    "a session is open and goes on: these arguments are ignored; end it first to "
-                    "start another",
-                ),
-            )
-            return _current  # type: ignore[return-value]  # another API's handle has the same members
-        if enabled:
+        if (own := _handles.get(speaker.name)) is not None:
+            log.warn("profiler", _started_twice(speaker), speaker)
+            return own  # type: ignore[return-value]  # made by this API
+        if not enabled:
+            made = make(False, _flags_unchecked(wanted.get("flags")))
+            if _current is None:
+                face.use(speaker)
+                _core.session.set_recording(False)
+        else:
             request = Request(speaker, wanted)
-            face.use(speaker)
+            if _current is None:
+                face.use(speaker)
             made = make(True, request.flags)
             for collision in options.find_collisions(speaker, request.flags):
-                log.warn("profiler", collision)
+                log.warn("profiler", collision, speaker)
             speaker.session_begins()
-            hooks.uninstall(_inherited)
-            _inherited.clear()
-            made._start(request)
-            process.at_exit(_process_ends, _child_ends)
-        else:
-            face.use(speaker)
-            made = make(False, _flags_unchecked(wanted.get("flags")))
-            _core.session.set_recording(False)
-        _current = made
+            if _current is not None:
+                made._join(_current)
+                joining.say_what_is_ignored(speaker, request, _current._opening, _current._face)
+            else:
+                hooks.uninstall(_inherited)
+                _inherited.clear()
+                _core.session.set_recording(True)  # another API may have switched it off
+                made._start(request)
+                process.at_exit(_process_ends, _child_ends)
+                if made._enabled:
+                    _current = made
+        made._face = speaker.name
+        _handles[speaker.name] = made
         return made
 
 
 def introduce(speaker: Face) -> None:
-    """An API was imported. Messages are in its words until a session begins, unless one is open."""
-    if _current is None:
-        face.use(speaker)
+    """An API was imported. Until a session begins, messages are in the words of the first one."""
+    if face.introduce(speaker):
         _core.session.set_face(speaker.for_engine())
 
 
+def _started_twice(speaker: Face) -> str:
+    return (
+        f"{speaker.call('start', 'the start of a session')} called more than once: the first "
+        f"session goes on, these arguments are ignored; {speaker.advise('started-twice')}"
+    )
+
+
+def _set_gate() -> None:
+    """Without a session, memory keeps what is recorded, unless an API is switched off."""
+    _core.session.set_recording(not _handles, keep_trace=True)
+
+
 def current() -> Profiler | None:
-    """The handle of the open session, enabled or not."""
+    """The handle that holds the open session."""
     return _current
+
+
+def handle_of(speaker: Face) -> Profiler | None:
+    """The open handle of this API, enabled or not."""
+    return _handles.get(speaker.name)
 
 
 def flush() -> None:
@@ -289,21 +345,15 @@ def flush() -> None:
         profiler.flush()
 
 
-def shutdown() -> None:
-    """Ends the open session, if there is one."""
-    if (profiler := _current) is not None:
+def shutdown(speaker: Face) -> None:
+    """Ends the session if this API holds it. If it has joined the session, it leaves."""
+    if (profiler := handle_of(speaker)) is not None:
         profiler.shutdown()
 
 
-def watch(model: object, name: str | None = None) -> None:
-    """Capture the weights and gradients of this model at the end of every epoch.
-
-    Keras, transformers and Lightning tell their model by themselves, and in a plain loop the models
-    are found that an optimizer trains. With several models each tensor's name begins with ``name``,
-    or the name of the model's class. The model is not kept alive. Without a session it is
-    remembered for the next one. Never raises.
-    """
-    snapshots.watch(model, name, early=_current is None)
+def watch(speaker: Face, model: object, name: str | None = None) -> None:
+    """Capture the weights and gradients of this model at the end of every epoch. Never raises."""
+    snapshots.watch(speaker, model, name, early=_current is None)
 
 
 def _by_call() -> bool:
@@ -321,9 +371,12 @@ def _child_ends() -> None:
         profiler._end(ending.by_exit_of_child)
 
 
-def health() -> dict[str, Any]:
-    """State and losses of the open session; without one, the same keys with nothing in them."""
-    return _health(_current)
+def health(speaker: Face) -> dict[str, Any]:
+    """State and losses of the open session; without one, the same keys with nothing in them.
+
+    For an API that is switched off there is none.
+    """
+    return _health(handle_of(speaker) or _current)
 
 
 def _nothing(counters: dict[str, Any]) -> dict[str, Any]:
@@ -366,7 +419,7 @@ def _output_dir(request: Request) -> str | None:
             "flush",
             f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
             f"({error}); "
-            + face.current().advise("no-directory", "choose another, by its absolute path"),
+            + face.current().advise("no-directory"),
         )
         return None
 
@@ -418,13 +471,17 @@ def _reset_in_child() -> None:
     _lock = RLock()
     snapshots.forget()
     unseen.forget()
-    if _current is None or not _current._enabled:
+    if _current is None:
         return
     if _core.session.slept_at_fork():
         _guarded(_current._reopen, "profiling is off in this process")
     else:
         _inherited[:] = _current._hooks
         _current = None
+        for joined in [each for each in _handles.values() if each._enabled]:
+            del _handles[joined._face]
+        if _handles:
+            _set_gate()
         facts.forget()
         ending.stop_listening()
 

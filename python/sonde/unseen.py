@@ -103,7 +103,7 @@ class Lookout:
         return (
             f"no epoch or step is on record: {' and '.join(self._used)} ran, in a loop that no "
             f"hook sees{self._where()}. "
-            + face.current().advise("unseen-loop", "Open a scope called 'epoch' around each epoch")
+            + face.current().advise("unseen-loop")
         )
 
     def _where(self) -> str:
@@ -183,7 +183,14 @@ def _place_of(frame: FrameType | None) -> tuple[str, int] | None:
 def _is_of_the_program(file: str) -> bool:
     if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
         return False
-    return not file.startswith((_STANDARD_LIBRARY, _OURS))
+    return not file.startswith((_STANDARD_LIBRARY, *_our_folders()))
+
+
+def _our_folders() -> list[str]:
+    """Of this package, and of the packages of the APIs; they need not be installed."""
+    names = {"sonde", *(kind.__module__.partition(".")[0] for kind in face.Face.__subclasses__())}
+    found = [getattr(sys.modules.get(name), "__path__", None) for name in names]
+    return [f"{folder}/" for path in found if path is not None for folder in path]
 
 
 def _main_thread() -> int:
@@ -205,5 +212,4 @@ def _safely(ask: Callable[[], _T]) -> _T | None:
         return None
 
 
-_OURS = __file__.rpartition("/")[0]
 _STANDARD_LIBRARY = os.__file__.rpartition("/")[0]

@@ -64,7 +64,7 @@ std::string make_journal(const std::string& path) {
   record::open_gate();
   record_sample(5);
   std::thread([] { record_sample(260); }).join();  // another lane, and beyond one block of its ring
-  const auto* memory = reinterpret_cast<const char*>(&journal.header());
+  const auto* memory = reinterpret_cast<const char*>(journal.memory());
   std::string bytes(memory, kJournalBytes);
   record::close_gate();
   journal.detach_file(true);

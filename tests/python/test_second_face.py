@@ -3,34 +3,7 @@
 import json
 
 import pytest
-from child_process import run_python
-
-FACE = """
-from sonde import session
-from sonde.face import Face
-
-
-class Other(Face):
-    name = "other"
-    tag = "OtherTool"
-    directory = "logs"
-    variable_prefix = "OTHER_"
-    platform_ids = ("job",)
-    file_transport = "nowhere"
-    arguments = ("mode", "logs_dir")
-    option_names = {"directory": "logs_dir", "snapshots": "mode"}
-    advice = {"started-twice": "init() was called before"}
-    calls = {"watch": "other.see"}
-
-
-def init(mode=None, logs_dir=None, **more):
-    wanted = {"snapshots": mode, "directory": logs_dir, **more}
-    return session.begin(Other(), session.Profiler, wanted)
-"""
-
-
-def run(code, **options):
-    return run_python(FACE + code, **options)
+from other_face import run
 
 
 def test_names_folder_and_variables_are_those_of_the_face(tmp_path):
@@ -57,13 +30,16 @@ def test_messages_are_in_the_words_of_the_face(tmp_path):
         """
 handle = init()
 init()
-session.watch(None)
+session.watch(Other(), None)
 handle.shutdown()
 """,
         cwd=tmp_path,
     )
-    assert "[OtherTool] init() was called before" in said.stderr
-    assert "[OtherTool] other.see(NoneType, name: NoneType)" in said.stderr
+    assert (
+        "[other] init() called more than once: the first session goes on, these arguments are "
+        "ignored; say stop() first" in said.stderr
+    )
+    assert "[other] other.see(NoneType, name: NoneType)" in said.stderr
 
 
 @pytest.mark.parametrize(

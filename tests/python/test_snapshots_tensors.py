@@ -233,6 +233,16 @@ def test_large_tensors_go_in_pieces(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_squares_that_do_not_fit_into_float32(dtype):
+    # On MPS there is no float64.
+    tensor = torch.tensor([1e30, -1e30, 3e30, 0.0], dtype=dtype)
+    reals, _ = fallback._measure(torch, tensor, torch.float32)
+    expected, _ = fallback._measure(torch, tensor, torch.float64)
+    assert reals.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
+    assert reals.isfinite().all()
+
+
 def test_several_at_once():
     found = fallback.measure([torch.ones(3), torch.zeros(2), torch.arange(5)])
     assert [each[5] for each in found] == [3, 2, 5]

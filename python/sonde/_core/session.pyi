@@ -21,8 +21,8 @@ def start(options: dict[str, object]) -> None:
       for names
     - ``on_batch: Callable[[str], None] | None``: gets each batch as JSON
     - ``face: dict[str, object]``: the API that the session was started from: ``name`` (loggers are
-      ``<name>.flush`` and so on, the root scope ``<name>.session``), ``tag`` (lines begin with
-      ``[<tag>]``) and ``advice`` (what to do, by the key of a message)
+      ``<name>.flush`` and so on, the root scope ``<name>.session``, lines begin with ``[<name>]``)
+      and ``advice`` (what to do, by the key of a message)
 
     The callables run on the delivery thread with the GIL held; what they raise is logged once. A
     member that is missing, unknown or of another type raises TypeError.
@@ -60,14 +60,20 @@ def put_off_stop(stop: Callable[[], None]) -> bool:
 def flush() -> None:
     """Drains now, into every sink and the transport; returns when that is done."""
 
-def set_recording(enabled: bool) -> None:
-    """False: scope, mark, epochs and batches record nothing."""
+def set_recording(enabled: bool, keep_trace: bool = False) -> None:
+    """False: scope, mark, epochs and batches record nothing.
+
+    What was recorded before is forgotten then, unless ``keep_trace`` is true.
+    """
 
 def counters() -> dict[str, Any]:
     """Losses, sizes and state of the session."""
 
 def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
     """Where the engine's messages go: level as in ``logging``, logger name, text."""
+
+def general_advice() -> dict[str, str]:
+    """What to do about each kind of trouble, by the key of its message, where a face says nothing."""
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""

@@ -17,22 +17,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    from sonde.face import Face
+
     T = TypeVar("T")
 
 
-def wrap(estimator: T) -> T:
+def wrap(estimator: T, speaker: Face | None = None) -> T:
     """A scikit-learn estimator whose calls are scopes; it works on the estimator that is given.
 
     ``fit``, ``predict``, ``transform``, ``score`` and their relatives run inside
     ``scope(<method>, estimator=<class>)``, and so do those of the steps of a pipeline and of the
     transformers of a union. Everything else is the estimator's own: fitting what is returned fits
     the estimator that was given. Calls on the given estimator itself are not recorded. Wrapping it
-    again returns the same object.
+    again returns the same object. ``speaker`` is the face of the API that the program called.
     """
     if isinstance(estimator, Wrapped):
         return estimator
-    if (problem := why_not(estimator)) is not None:
-        raise TypeError(f"{call_of_wrap()}() takes a scikit-learn estimator, {problem}")
+    if (problem := why_not(estimator, speaker)) is not None:
+        raise TypeError(f"{call_of_wrap(speaker)}() takes a scikit-learn estimator, {problem}")
     wrapped: Any = standing_for(estimator)
     if wrapped is None:
         from sonde.estimators.twins import make_twin

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, SupportsIndex
     from weakref import ReferenceType
 
+    from sonde.face import Face
+
 CALLS = (
     "fit",
     "partial_fit",
@@ -28,14 +30,14 @@ CALLS = (
 HOOKED = {"keras", "tensorflow", "lightning", "pytorch_lightning"}
 
 
-def why_not(candidate: object) -> str | None:
+def why_not(candidate: object, speaker: Face | None = None) -> str | None:
     """What keeps this from being wrapped, or None."""
     if isinstance(candidate, type):
-        return f"not a class: {call_of_wrap()}({candidate.__name__}(...))"
+        return f"not a class: {call_of_wrap(speaker)}({candidate.__name__}(...))"
     kind = type(candidate)
     if not callable(getattr(candidate, "fit", None)):
         return f"not {kind.__name__}: it has no fit()"
-    start = face.current().call("start", "the profiler")
+    start = (speaker or face.current()).call("start", "the profiler")
     if HOOKED & {base.__module__.partition(".")[0] for base in kind.__mro__}:
         return f"not {kind.__name__}: {start} follows that by itself"
     return None
@@ -119,6 +121,6 @@ def attach(wrapped: Any, given: Any) -> None:
     _known[key] = ref(wrapped, forget)
 
 
-def call_of_wrap() -> str:
+def call_of_wrap(speaker: Face | None = None) -> str:
     """How a program writes the call of ``wrap``."""
-    return face.current().call("wrap", "wrap")
+    return (speaker or face.current()).call("wrap", "wrap")

@@ -41,7 +41,7 @@ class Hook:
 
     __slots__ = ("__dict__", "_ends", "_options", "_patches", "_watched", "name", "problem")
 
-    def __init__(self, name: str, options: Mapping[str, object]) -> None:
+    def __init__(self, name: str, options: Mapping[str, Mapping[str, object]]) -> None:
         self.name = name
         self._options = options
         self._patches = Patches()
@@ -60,9 +60,8 @@ class Hook:
         return bool(self._patches)
 
     def option(self, name: str, default: object) -> object:
-        """What the program's flags say in ``{"<hook>": {...}}``."""
-        own = self._options.get(self.name)
-        return own.get(name, default) if isinstance(own, dict) else default
+        """An option of this hook, as the session was given it (``hook_options``)."""
+        return self._options.get(self.name, {}).get(name, default)
 
     def expose(self, **names: object) -> None:
         """Attributes of the handle that programs may look for."""
@@ -129,7 +128,7 @@ def detect() -> list[str]:
     return [name for name, (packages, _) in KNOWN.items() if any(map(_is_installed, packages))]
 
 
-def install(names: Iterable[str], options: Mapping[str, object]) -> list[Hook]:
+def install(names: Iterable[str], options: Mapping[str, Mapping[str, object]]) -> list[Hook]:
     """The hooks of these frameworks, in the order of KNOWN. Unknown names warn. Never raises."""
     wanted = []
     for given in names:

@@ -24,7 +24,7 @@ from functools import update_wrapper
 from importlib import import_module
 from weakref import WeakSet
 
-from sonde import _core, facts, log, snapshots
+from sonde import _core, face, facts, log, snapshots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ LOGGER = "hooks.lightning"
 
 # Packages where the hook is in place. A callback may outlive its session and be used in the next.
 _installed: set[str] = set()
-_classes: dict[str, type] = {}
+_classes: dict[tuple[str, str], type] = {}  # by package and face
 _busy: WeakSet[_Events] = WeakSet()  # callbacks of Trainers that are running
 
 
@@ -89,10 +89,12 @@ def _callbacks(package: str) -> list[Any]:
 
 def make_callback(package: str) -> Any:
     """Each package has its own base class, and accepts only callbacks of that class."""
-    kind = _classes.get(package)
+    key = package, face.current().name
+    kind = _classes.get(key)
     if kind is None:
         base = import_module(package).Callback
-        kind = _classes[package] = type("SondeCallback", (_Events, base), {"package": package})
+        made: type[Any] = type("Callback", (_Events, base), {"package": package})
+        kind = _classes[key] = face.named(made, "Callback")
     return kind()
 
 

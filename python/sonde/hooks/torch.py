@@ -10,6 +10,9 @@
 | a skipped step | ``GradScaler.step``, replaced by name |
 | fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name; |
 | | of accelerate's loaders too, which read one batch ahead and are no subclasses |
+
+Options switch off each part: ``modules``, ``backward``, ``optimizers``, ``loaders``. What is off
+stays torch's own.
 """
 
 from __future__ import annotations
@@ -49,19 +52,19 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
 
         _core.device.want_kernels(nvrtc_paths(torch.version.cuda))
         patches.on_undo(lambda: _core.device.want_kernels(None))
-    _hook_modules(torch, patches)
-    _hook_backward(torch, patches)
-    _hook_optimizers(torch, patches)
-    _hook_loaders(torch, patches)
+    _explain_to_dynamo_in_time(patches)
+    for part, put_in_place in PARTS.items():
+        if hook.option(part, True):
+            put_in_place(torch, patches, hook)
 
 
-def _hook_modules(torch: ModuleType, patches: Patches) -> None:
+def _hook_modules(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     # Whatever function is there now, even another tool's: a call reaches it first.
     _core.torch.hook_module_call(torch.nn.Module.__call__)
     patches.on_undo(_core.torch.unhook_module_calls)
 
 
-def _hook_backward(torch: ModuleType, patches: Patches) -> None:
+def _hook_backward(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     for name in ("backward", "grad"):
         patches.replace(
             torch.autograd,
@@ -70,7 +73,7 @@ def _hook_backward(torch: ModuleType, patches: Patches) -> None:
         )
 
 
-def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
+def _hook_optimizers(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
         register_optimizer_step_pre_hook,
@@ -78,11 +81,6 @@ def _hook_optimizers(torch: ModuleType, patches: Patches) -> None:
 
     patches.on_undo(register_optimizer_step_pre_hook(_core.torch.optimizer_begins).remove)
     patches.on_undo(register_optimizer_step_post_hook(_core.torch.optimizer_ends).remove)
-    if is_imported("torch._dynamo"):
-        _explain_to_dynamo()
-    else:
-        watch("torch._dynamo", _explain_to_dynamo)
-        patches.on_undo(lambda: unwatch("torch._dynamo", _explain_to_dynamo))
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -121,6 +119,14 @@ def _say_skipped(process: int) -> None:
         )
 
 
+def _explain_to_dynamo_in_time(patches: Patches) -> None:
+    if is_imported("torch._dynamo"):
+        _explain_to_dynamo()
+    else:
+        watch("torch._dynamo", _explain_to_dynamo)
+        patches.on_undo(lambda: unwatch("torch._dynamo", _explain_to_dynamo))
+
+
 def _explain_to_dynamo() -> None:
     """Where a whole training step is compiled, Dynamo traces through the optimizer's hooks too.
 
@@ -157,15 +163,18 @@ def _explain_to_dynamo() -> None:
     trace_rules.add("sonde.snapshots")
 
 
-def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
+def _hook_loaders(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     from torch.utils.data import DataLoader
+
+    with_modules = hook.option("modules", True)
 
     def timed(original: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
         def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
             # Not imported here: at the end of the process that may no longer be possible.
             if not patches.active:
                 return original(self)
-            _see_module_call(torch)
+            if with_modules:
+                _see_module_call(torch)
             return _core.torch.iterate_loader(original, self, _length)
 
         return update_wrapper(__iter__, original)
@@ -194,6 +203,14 @@ def _hook_loaders(torch: ModuleType, patches: Patches) -> None:
 
     patches.replace(DataLoader, "__init_subclass__", announced)
     _hook_accelerate(DataLoader, timed, patches)
+
+
+PARTS = {
+    "modules": _hook_modules,
+    "backward": _hook_backward,
+    "optimizers": _hook_optimizers,
+    "loaders": _hook_loaders,
+}
 
 
 def _length(loader: Any) -> int:

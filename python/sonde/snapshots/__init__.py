@@ -7,14 +7,15 @@ memory.
 
 from __future__ import annotations
 
-from sonde import _core, face, log
+from sonde import _core, log
 from sonde.options import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
+    from sonde.face import Face
     from sonde.snapshots.recorder import Recorder
 
 _recorder: Recorder | None = None
@@ -22,14 +23,15 @@ _recorder: Recorder | None = None
 _early: list[tuple[Callable[[], Any], str | None]] = []
 
 
-def watch(model: object, name: str | None, *, early: bool) -> None:
+def watch(speaker: Face, model: object, name: str | None, *, early: bool) -> None:
     """A model that the program names. ``early``: there is no session yet."""
     if model is None or isinstance(model, type) or not isinstance(name, str | None):
         given = model if isinstance(model, type) else type(model)
         log.warn(
             "profiler",
-            f"{face.current().call('watch', 'watch')}({given.__name__}, name: "
+            f"{speaker.call('watch', 'watch')}({given.__name__}, name: "
             f"{type(name).__name__}): a model, not its class, and a str for its name are needed",
+            speaker,
         )
         return
     if _recorder is not None:
@@ -41,7 +43,7 @@ def watch(model: object, name: str | None, *, early: bool) -> None:
 def start(
     mode: str,
     sample_rate: float,
-    options: object,
+    options: Mapping[str, object],
     run: str,
     hook_troubles: Callable[[], list[str]],
 ) -> None:
@@ -116,12 +118,10 @@ def _watch_early(model: object, name: str | None) -> None:
     _early.append((refer(model), name))
 
 
-def _threads(options: object) -> int:
-    """The flag ``{"snapshots": {"threads": N}}``, or the usual number."""
+def _threads(options: Mapping[str, object]) -> int:
+    """The option ``threads``, or the usual number."""
     import os
 
     usual = min(2, os.cpu_count() or 1)
-    given = options.get("threads") if isinstance(options, dict) else None
-    if not is_count(given):  # options.find_collisions has said so
-        return usual
-    return min(given, 256)
+    given = options.get("threads")
+    return min(given, 256) if is_count(given) else usual

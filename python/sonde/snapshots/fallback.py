@@ -59,8 +59,9 @@ def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:
         total = total + torch.where(finite, values, 0).sum()
     mean = total / count
     largest = torch.maximum(low.abs(), high.abs())
-    # Squares of float64 may not fit into float64.
-    scale = torch.where(largest > 0, largest, 1.0) if tensor.dtype == torch.float64 else zero + 1.0
+    # Squares of float64 may not fit into float64, nor those of float32 and bfloat16 into float32.
+    fits = wide == torch.float64 and tensor.dtype != torch.float64
+    scale = zero + 1.0 if fits else torch.where(largest > 0, largest, 1.0)
     constant = low == high
     edges = _edges(torch, low, high)[1:BINS].contiguous()
     deviations = squares = zero

@@ -145,7 +145,7 @@ class Recorder:
             return
         no_epoch = reason is NO_EPOCH
         if no_epoch:
-            reason += "; " + face.current().advise("no-epoch", "open a scope called 'epoch'")
+            reason += "; " + face.current().advise("no-epoch")
         sentence = why.tell(reason, self._hook_troubles())
         if self._said or self._failed:
             return
@@ -461,4 +461,4 @@ def _graph_is_captured() -> bool:
 
 
 def _watch() -> str:
-    return face.current().advise("no-model", "say which model is trained")
+    return face.current().advise("no-model")

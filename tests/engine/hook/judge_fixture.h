@@ -1,24 +1,20 @@
 // Evidence that is made up, for the tests of judge.h: no journal, no stack, no clock.
 #pragma once
 
-#include <deque>
-
 #include <gtest/gtest.h>
 
 #include "engine/hook/judge.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::hook {
 
 using Kind = Leaf::Kind;
 using Role = PassEvidence::Role;
 
-class Judge : public testing::Test {
+class Judge : public ::testing::Test {
  protected:
   Leaf& add(Leaf leaf) {
-    record::SpanRecord& record = records_.emplace_back();
-    record.certainty = record::Certainty::kProvisional;
-    record.parent = 7;
-    leaf.record = record::Provisional(&record);
+    leaf.record = records_.add(7);
     leaf.sequence = records_.size();
     leaves_.add(leaf);
     return leaves_[leaves_.size() - 1];
@@ -54,7 +50,7 @@ class Judge : public testing::Test {
     }
   }
 
-  std::deque<record::SpanRecord> records_;
+  testing::ProvisionalRecords records_;
   Leaves leaves_;
   Cycle cycle_;
   PassEvidence pass_, other_;

@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "tests/engine/hook/training_tree.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::hook {
 namespace {
@@ -187,7 +188,7 @@ TEST_F(LastSteps, OpenScopesKnowWhetherTheyAreEpochs) {
   auto pass = iterate(loader, 2);
   fetch(*pass);
   const record::Lane& stack = here().stack;
-  const std::uint64_t sequence = stack.stack[0].sequence;
+  const std::uint64_t sequence = testing::outermost_sequence(stack);
   EXPECT_TRUE(Training::is_doubtful(sequence));  // it may be a look
   step();
   EXPECT_FALSE(Training::is_doubtful(sequence));

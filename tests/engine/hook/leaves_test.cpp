@@ -1,34 +1,27 @@
 #include "engine/hook/leaves.h"
 
-#include <deque>
-
 #include <gtest/gtest.h>
+
+#include "tests/engine/support/slots.h"
 
 namespace sonde::hook {
 namespace {
 
 // Fetches and forwards in turn, with sequences from 1 on.
-class LeavesTest : public testing::Test {
+class LeavesTest : public ::testing::Test {
  protected:
   void add(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      record::SpanRecord& record = records_.emplace_back();
-      record.certainty = record::Certainty::kProvisional;
-      record.sequence = records_.size();
-      record.parent = 7;
-      leaves_.add({.record = record::Provisional(&record),
-                   .sequence = record.sequence,
-                   .kind = record.sequence % 2 == 0 ? Leaf::Kind::kForward : Leaf::Kind::kLoad});
+      const record::Provisional record = records_.add(7);
+      const std::uint64_t sequence = records_.size();
+      leaves_.add({.record = record,
+                   .sequence = sequence,
+                   .kind = sequence % 2 == 0 ? Leaf::Kind::kForward : Leaf::Kind::kLoad});
     }
   }
-  std::size_t settled() const {
-    std::size_t count = 0;
-    for (const record::SpanRecord& record : records_)
-      count += record.certainty == record::Certainty::kCertain ? 1 : 0;
-    return count;
-  }
+  std::size_t settled() const { return records_.certain(); }
 
-  std::deque<record::SpanRecord> records_;
+  testing::ProvisionalRecords records_;
   Leaves leaves_;
 };
 

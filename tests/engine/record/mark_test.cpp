@@ -112,6 +112,30 @@ TEST_F(Mark, TextTooLongIsCut) {
   EXPECT_TRUE(endless.starts_with(mark.name));
 }
 
+TEST_F(Mark, TextIsCutBetweenCharacters) {
+  std::string endless;
+  for (int i = 0; i < 10'000; ++i) endless += "\u20ac";  // three bytes
+  const model::Mark mark = only({.type = MarkType::kString, .name = intern("m"), .text = endless});
+  EXPECT_EQ(mark.text.size(), kMaxValueBytes / 3 * 3);
+}
+
+TEST_F(Mark, AnIntOfTooManyDigitsIsLostAndCounted) {
+  RingTap tap;
+  const std::string fits(kMaxValueBytes, '9');
+  const MarkValue value = {.type = MarkType::kBigInt, .name = intern("m"), .text = fits};
+  ThreadState& thread = *this_thread();
+  EXPECT_NE(write_mark(thread, *thread.lane, value), 0u);
+  const std::uint64_t before = total_losses().marks;
+  MarkValue longer = value;
+  const std::string digits = fits + "9";
+  longer.text = digits;
+  EXPECT_EQ(write_mark(thread, *thread.lane, longer), 0u);
+  EXPECT_EQ(total_losses().marks, before + 1);
+  const model::Batch batch = tap.take();
+  ASSERT_EQ(batch.marks.size(), 1u);
+  EXPECT_EQ(batch.marks[0].text, fits);
+}
+
 TEST_F(Mark, BelongsToTheInnermostOpenScope) {
   RingTap tap;
   const ScopeHandle outer = testing::open("outer");

@@ -17,6 +17,7 @@
 #include "engine/spool/directory.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::run {
 namespace {
@@ -131,7 +132,7 @@ TEST(Inspect, ScopeWhoseRecordIsThereIsNotOpen) {
   const std::string path = leave_journal(dir.path(), [] {
     const record::ScopeHandle scope = testing::open("half closed");
     testing::close(scope);
-    scope.stack->depth.store(scope.slot + 1);
+    testing::leave_on_stack(scope);
   });
   const model::Process report = inspect(path);
   EXPECT_EQ(names_of(report.records.spans), (Names{"half closed"}));
@@ -143,8 +144,7 @@ TEST(Inspect, ScopeWhoseRecordIsNotThereIsOpen) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     const record::ScopeHandle scope = testing::open("almost closed");
-    record::OpenScope& slot = scope.stack->stack[scope.slot];
-    slot.closing = record::pack_position(scope.stack->number, scope.stack->head.load() + 1);
+    testing::say_record_comes(scope);
   });
   const model::Process report = inspect(path);
   EXPECT_TRUE(report.records.spans.empty());
@@ -156,7 +156,7 @@ TEST(Inspect, FlaggedScopeWithoutARecordIsOpen) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     const record::ScopeHandle scope = testing::open("flagged");
-    scope.stack->stack[scope.slot].flags.fetch_or(record::kSlotClosed);
+    testing::flag_as_closed(scope);
   });
   EXPECT_EQ(inspect(path).state.open.size(), 1u);
 }
@@ -165,7 +165,7 @@ TEST(Inspect, ScopeThatLostItsRecordIsOver) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     const record::ScopeHandle scope = testing::open("no room");
-    scope.stack->stack[scope.slot].closing = record::kNoRecord;
+    testing::say_record_was_lost(scope);
   });
   EXPECT_TRUE(inspect(path).state.open.empty());
 }
@@ -175,9 +175,8 @@ TEST(Inspect, AnnouncedBatchThatIsInTheSpoolIsNotShownAgain) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     testing::close(testing::open("first"));
-    record::Lane& lane = record::Journal::instance().lane(0);
-    lane.pending_tail = {lane.head.load(), lane.thread_id, lane.first_block.load(), 0};
-    journal::announce(record::Journal::instance().header(), {1, 2}, 77, false);
+    testing::announce_all(record::Journal::instance().lane(0));
+    journal::announce(testing::own_header(), {1, 2}, 77, false);
     testing::close(testing::open("second"));
   });
   EXPECT_EQ(names_of(inspect(path).records.spans), (Names{"first", "second"}))
@@ -223,13 +222,7 @@ TEST(Inspect, RunningProcessUnderLoad) {
         model::Batch batch;
         std::vector<std::uint32_t> finished;
         tap.read(batch, &finished);
-        record::Lane& lane = record::Journal::instance().lane(0);
-        record::RingTail tail = {};
-
-        tail.position = lane.head.load();
-        tail.block = lane.block;
-        tail.thread_id = lane.thread_id;
-        lane.tail = lane.pending_tail = tail;
+        testing::move_tail_to_end(record::Journal::instance().lane(0));
         for (const std::uint32_t block : finished) record::Journal::instance().free_block(block);
       }
     }
@@ -291,13 +284,7 @@ TEST(Inspect, ShortenedFileIsReadAsFarAsItGoes) {
 TEST(Inspect, DamagedStackIsSurvived) {
   const TempDir dir;
   JournalImage image;
-  record::Lane& lane = image.lane(0);
-  lane.state.store(record::LaneState::kThread);
-  lane.depth.store(0xFFFFFFFF);
-  for (record::OpenScope& scope : lane.stack) {
-    scope.sequence = 5;
-    scope.text_offset = scope.name_length = scope.attrs_length = 0xFFFF;
-  }
+  testing::damage_stack(image.lane(0));
   image.header().session.sequence = 1;
   image.header().session.name_length = image.header().session.attrs_length = 0xFFFF;
   std::memset(image.header().host, 'h', sizeof image.header().host);

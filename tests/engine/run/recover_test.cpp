@@ -18,6 +18,7 @@
 #include "engine/spool/recovery.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::run {
 namespace {
@@ -47,8 +48,7 @@ void announce_first(const std::string& path, std::uint64_t pending) {
   journal::File file;
   ASSERT_TRUE(file.open(path, true).ok());
   for (record::Lane* lane : file.lanes()) {
-    lane->pending_tail = {2, lane->thread_id, lane->first_block.load(),
-                          0};  // behind the thread's record and one span
+    testing::announce_slots(*lane, 2);  // the thread's record and one span
   }
   journal::announce(file.header(), {5, 6}, 1234, false);
   file.header().pending.store(pending);
@@ -120,7 +120,7 @@ TEST(Recover, CleanJournalIsOnlyRemoved) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     record_sample();
-    record::Journal::instance().header().clean = 1;
+    testing::own_header().clean = 1;
   });
   EXPECT_EQ(spool::recover_directory(dir.path()).spans, 0u);
   EXPECT_FALSE(std::filesystem::exists(path));
@@ -181,12 +181,10 @@ TEST(Recover, TailCopiedByHalfIsRepaired) {
   ASSERT_TRUE(file.open(path, true).ok());
   journal::RingReader reader(file.view());
   record::Lane* lane = file.lanes().at(0);
-  record::RingTail cursor = lane->tail;
+  record::RingTail cursor = testing::tail_of(*lane);
   model::Batch moved;
   reader.read(*lane, cursor, 1500, moved, nullptr);
-  lane->tail.block = lane->first_block.load();
-  lane->pending_tail = cursor;
-  lane->tail.position = cursor.position;
+  testing::copy_tail_by_half(*lane, cursor);
   journal::announce(file.header(), {5, 6}, 1234, false);
   put_announced_file(dir);
   const model::Recovery recovery = spool::recover_directory(dir.path());

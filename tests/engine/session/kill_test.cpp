@@ -13,6 +13,7 @@
 #include "engine/journal/file.h"
 #include "engine/spool/recovery.h"
 #include "tests/engine/support/running_session.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::session {
 namespace {
@@ -58,9 +59,7 @@ std::int64_t count_losses(const std::string& output_dir) {
   for (const std::string& path : files_in(output_dir + "/live", ".journal")) {
     journal::File file;
     EXPECT_TRUE(file.open(path, false).ok());
-    for (const record::Lane* lane : file.view().lanes()) {
-      losses += static_cast<std::int64_t>(lane->lost_spans.load());
-    }
+    for (const record::Lane* lane : file.view().lanes()) losses += testing::lost_spans(*lane);
   }
   return losses;
 }

@@ -12,6 +12,7 @@
 #include "engine/record/journal.h"
 #include "engine/record/names.h"
 #include "tests/engine/support/child.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::session {
 namespace {
@@ -119,8 +120,7 @@ TEST(Memory, InternedNamesAreNotCopied) {
   Memory memory;
   const std::uint32_t id = record::intern("interned in memory");
   const journal::View view{
-      reinterpret_cast<const std::byte*>(&record::Journal::instance().header()),
-      record::kMaxBlocks};
+      reinterpret_cast<const std::byte*>(&testing::own_header()), record::kMaxBlocks};
   add(memory, {make_span(1, view.name(id))});
   EXPECT_EQ(contents(memory).spans.at(0).name.data(), record::name_text(id).data());
 }

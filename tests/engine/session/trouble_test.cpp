@@ -14,6 +14,7 @@
 #include "engine/spool/recovery.h"
 #include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
+#include "tests/engine/support/slots.h"
 
 namespace sonde::session {
 namespace {
@@ -207,7 +208,7 @@ TEST(Trouble, OutputDirectoryThatIsAFile) {
 TEST(Trouble, JournalOfAnotherVersionIsLeftAloneAndSaidOnce) {
   const TempDir dir;
   std::filesystem::create_directories(dir / "live");
-  testing::leave_journal(dir.path(), [] { record::Journal::instance().header().version = 99; });
+  testing::leave_journal(dir.path(), [] { testing::own_header().version = 99; });
   in_child([&] {
     LogLines log;
     engine().start(spool_to(dir.path()));
