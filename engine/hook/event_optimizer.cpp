@@ -43,7 +43,7 @@ void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now)
   seen_.passes.peeked = nullptr;
   if (call.closure && seen_.leaves.unused()) {
     // What ran before does not belong to the closure.
-    if (seen_.step.is_open() && seen_.step.done) carve_check(seen_, here);
+    if (seen_.step.is_open() && seen_.step.done) carve_look(seen_, here);
     conclude(here, now);
     pause_checks(seen_, here, now);
   }

@@ -50,8 +50,8 @@ enum class Move : std::uint8_t {
   kStepFromLoads,       // a step begins, with the fetches before it
   kEndStepForLook,      // the step ends, and a validation without a loader begins
   kEndStepBelowScope,   // the same, where the program has opened a scope inside the step
-  kCarveCheck,          // the step ended before the leaves, which were a validation
-  kCarveLongCheck,      // the same, and the validation goes on
+  kCarveLook,           // the step ended before the leaves, which were a validation
+  kCarveLongLook,       // the same, and the validation goes on
   kNextLeft,            // a step on the next of the batches that are left begins, or the epoch ends
   kNextLeftWithLeaves,  // the same, and the step began among the leaves
   kNextIteration,       // the next step begins

@@ -147,7 +147,7 @@ Verdict with_loader(const Evidence& seen) noexcept {
   if (seen.cycle.full() && seen.step_innermost)
     return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
   // This forward may be a part of the step, for another optimizer; the next fetch will tell.
-  return {.move = seen.leaves.full() ? Move::kCarveLongCheck : Move::kStay, .pend = true};
+  return {.move = seen.leaves.full() ? Move::kCarveLongLook : Move::kStay, .pend = true};
 }
 
 // Rules 2 and 5: no loader feeds the loop, and no step is open.
@@ -194,7 +194,7 @@ Verdict without_loader(const Evidence& seen) noexcept {
   if (!seen.leaves.full()) return verdict;
   // As many leaves as can be kept are too many for the end of the last iteration.
   if (!has_backward(seen)) {
-    verdict.move = Move::kCarveLongCheck;
+    verdict.move = Move::kCarveLongLook;
   } else if (movable(seen)) {
     verdict.move = Move::kBeginAmongLeaves;
     verdict.prove = verdict.settle = true;

@@ -269,7 +269,7 @@ Verdict judge_stretch(const Evidence& seen, const PassEvidence* next) noexcept {
   const bool backward = leaves.has(Leaf::Kind::kBackward);
   if (seen.step_open && seen.done) {
     if (leaves.only_evaluation(seen.leader != nullptr)) {
-      verdict.move = Move::kCarveCheck;  // rules 2 and 3
+      verdict.move = Move::kCarveLook;  // rules 2 and 3
     } else if (seen.leader == nullptr && (!seen.cycle.known() || seen.cycle.complete()) &&
                backward && leaves.after_stuck() == 0 && seen.none_opened) {
       verdict.move = Move::kBeginAmongLeaves;  // rule 5

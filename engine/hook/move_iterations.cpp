@@ -60,7 +60,7 @@ bool replace_step(Seen& seen, Here here) {
   if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
       seen.leaves.parent() == seen.step.scope.sequence) {
     const Moment end(seen.leaves.front());
-    write_check(seen, here, end, start);
+    write_look(seen, here, end, start);
     renew_span(here.thread, seen.step.scope, full ? 0 : seen.step.next, end, start);
   } else {
     settle(seen);
@@ -124,7 +124,7 @@ void begin_among_leaves(Seen& seen, Here here, const Moment& now) {
   const std::size_t first = first_trained(seen.leaves, seen.learnt.bare);
   const Moment start = first < seen.leaves.size() ? Moment(seen.leaves[first]) : Moment(now);
   if (first > 0) {
-    carve_check(seen, here);
+    carve_look(seen, here);
     if (seen.look.is_open()) close_span(here.thread, seen.look.scope, start);
   }
   Leaves mine = seen.leaves.split(first);
@@ -147,10 +147,10 @@ void split_iteration(Seen& seen, Here here, std::size_t first) {
     if (seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
     close_look(seen, here, start);
   } else {
-    record::ScopeHandle check = seen.step.scope;
-    record::relabel_scope(check, names().validation, record::kNoIndex);
+    record::ScopeHandle look = seen.step.scope;
+    record::relabel_scope(look, names().validation, record::kNoIndex);
     take_step_back(seen);
-    close_span(here.thread, check, start);
+    close_span(here.thread, look, start);
   }
   settle(seen);
   seen.leaves = std::move(mine);

@@ -70,7 +70,7 @@ void leave_look(Seen& seen, Here here, const Moment& now, std::size_t first) {
 }
 
 // An evaluation followed the end of the step: the step ends where the evaluation began.
-void carve_check(Seen& seen, Here here) {
+void carve_look(Seen& seen, Here here) {
   if (seen.leaves.empty() || !seen.step.is_open_innermost()) return;
   const Moment start(seen.leaves.front());
   close_step(seen, here.thread, start);
@@ -100,7 +100,7 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
 }
 
 // The leaves were an evaluation, beside the step.
-void write_check(Seen& seen, Here here, const Moment& start, const Moment& end) {
+void write_look(Seen& seen, Here here, const Moment& start, const Moment& end) {
   const std::uint64_t sequence = record::take_sequence(here.thread);
   seen.leaves.move(0, sequence);
   settle(seen);

@@ -32,9 +32,9 @@ bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
 }
 
 // Models ran on the batch, and no backward came: what the fetch opened is not a step.
-void turn_into_validation(Seen& seen, Here here, Pass& pass) {
+void turn_into_check(Seen& seen, Here here, Pass& pass) {
   if (!seen.step.is_open_innermost()) return;
-  if (seen.step.pass != &pass) return turn_part_into_validation(seen, here, pass);
+  if (seen.step.pass != &pass) return turn_part_into_check(seen, here, pass);
   pass.evaluates = true;
   if (pass.role != Pass::Role::kOwner) {
     record::relabel_scope(seen.step.scope, names().validation, record::kNoIndex);
@@ -56,7 +56,7 @@ void turn_into_validation(Seen& seen, Here here, Pass& pass) {
 }
 
 // The batch of this pass was fetched while another batch waits to be trained with.
-void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
+void turn_part_into_check(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
   const Moment start(seen.leaves[first]);
@@ -74,7 +74,7 @@ void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
 
 // The pass looked like a validation, and a backward shows that it trains: what has happened since
 // the last fetch is a step.
-void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
+void train_check(Seen& seen, Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !seen.leaves.empty() && seen.others.untouched(here.thread);
   const Moment start = since_fetch ? Moment(seen.leaves.front()) : Moment(now);
   pass.batches.no_hint = true;

@@ -17,8 +17,8 @@ Pass* Passes::checking() const noexcept {
 
 Pass* Passes::leader() const noexcept {
   // After more iterations than this on one batch, the loader no longer feeds them.
-  constexpr std::uint32_t kMostPerBatch = 16;
-  if (since_fetch > kMostPerBatch) return nullptr;
+  constexpr std::uint32_t kMostIterations = 16;
+  if (since_fetch > kMostIterations) return nullptr;
   for (std::size_t i = known.size(); i-- > 0;) {
     Pass* pass = known[i];
     if (pass->relation.parted) continue;

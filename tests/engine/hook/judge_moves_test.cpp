@@ -196,9 +196,9 @@ TEST_F(JudgeMoves, SoManyForwardsBeforeABackwardAreARollout) {
 
 TEST_F(JudgeMoves, SoManyForwardsAfterAStepAreAValidation) {
   fill({.evaluates = true, .sure = true});
-  EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongCheck);
+  EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongLook);
   pass_.trained = true;
-  EXPECT_EQ(first(in_step_of(forward(false), &pass_, true)).move, Move::kCarveLongCheck);
+  EXPECT_EQ(first(in_step_of(forward(false), &pass_, true)).move, Move::kCarveLongLook);
 }
 
 TEST_F(JudgeMoves, SoManyLeavesWithABackwardAreTheNextStep) {

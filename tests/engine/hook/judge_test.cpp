@@ -163,7 +163,7 @@ TEST_F(Judge, AfterAWholeIterationAForwardBeginsTheNext) {
 
 TEST_F(Judge, AStretchOfForwardsAfterTheStepWasAValidation) {
   add({.kind = Kind::kForward, .evaluates = true, .sure = true});
-  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveCheck);
+  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveLook);
   // No backward came at all.
   EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr), nullptr).move, Move::kTurnIntoLook);
   add({.kind = Kind::kBackward});
