@@ -130,11 +130,12 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool gone = nothing && cancel(seen_, pass.fetch.load);
   if (!gone) close_span(here.thread, pass.fetch.load, now);
   if (pass.fetch.drained) return;
-  const std::uint32_t left = pass.count_unfinished();
-  const NoMore found = judge_no_more(pass, left, record::is_open(pass.scope));
+  const Unfinished rest = judge_unfinished(pass);
+  pass.batches.per_step = rest.per_step;
+  const NoMore found = judge_no_more(pass, rest.left, record::is_open(pass.scope));
   if (found == NoMore::kLeftovers) {
     pass.fetch.drained = true;
-    pass.fetch.left = left;
+    pass.fetch.left = rest.left;
     seen_.epochs.final_batch = pass.on_last();
     return;
   }

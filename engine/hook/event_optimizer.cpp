@@ -41,16 +41,21 @@ void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now)
   if (seen_.claims.announced > 0 || seen_.optimizers.any()) return;
   begin_event(here);
   seen_.passes.peeked = nullptr;
-  if (call.closure && seen_.leaves.unused()) {
-    // What ran before does not belong to the closure.
-    if (seen_.step.is_open() && seen_.step.done) carve_look(seen_, here);
-    conclude(here, now);
-    pause_checks(seen_, here, now);
-  }
+  if (call.closure) end_before_closure(here, now);
   seen_.passes.use_batches();
   seen_.learnt.steps_by_optimizer = true;
   place(seen_, here, now,
         [&](Question asked) { return judge_optimizer(seen_.evidence(here), call, asked); });
+}
+
+// Ends what ran before an optimizer that runs the model itself, if it is over.
+void Training::end_before_closure(Here here, const Moment& now) {
+  const BeforeClosure found =
+      judge_before_closure(seen_.leaves, seen_.step.is_open() && seen_.step.done);
+  if (found == BeforeClosure::kMayBeUsed) return;
+  if (found == BeforeClosure::kWasLook) carve_look(seen_, here);
+  conclude(here, now);
+  pause_checks(seen_, here, now);
 }
 
 void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,

@@ -22,6 +22,7 @@
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/leaves.h"
+#include "engine/hook/level.h"
 #include "engine/hook/pass.h"
 
 namespace sonde::hook {
@@ -184,6 +185,96 @@ struct PlainEvidence {
   bool nothing_else = false;  // no batch is owed or left, and nothing else is open
 };
 bool is_plain(const PlainEvidence& seen) noexcept;
+
+// -- passes and steps (judge_pass.cpp) --
+
+// After more iterations than this on one batch, the loader no longer feeds them: no pass leads.
+inline constexpr std::uint32_t kMostIterations = 16;
+// Can the pass be the leader? The newest that can is the one.
+bool may_lead(const PassEvidence& pass) noexcept;
+// Rule 4: so many fetches came before anything was done with a batch. How many of them were made
+// ahead?
+std::uint32_t count_ahead(std::uint32_t fetches) noexcept;
+// Rule 4: a loader is exhausted. How many of its batches had no finished step, and how many of them
+// make a step? The last fetch, which gave no batch, is counted in `idle` and `count`.
+struct Unfinished {
+  std::uint32_t left = 0, per_step = 1;
+};
+Unfinished judge_unfinished(const PassEvidence& pass) noexcept;
+
+// -- the levels of others, rule 8 (judge_pass.cpp) --
+
+// A scope that is open on the stack.
+struct OpenScope {
+  bool owns_epochs = false, owns_steps = false, owns_validation = false;  // a trainer's, as flags
+  bool named = false;  // it has the name of a level
+  Level level = Level::kEpoch;
+  bool ours = false;
+  std::uint64_t sequence = 0;
+};
+// Adds what this scope takes. To be called from the innermost scope outwards.
+void add_open(Levels& found, const OpenScope& scope) noexcept;
+// Adds what trainers, and the program's own loops, have said they open themselves.
+Levels add_claims(Levels found, const Claims& claims) noexcept;
+
+// -- the step that is open (judge_step.cpp) --
+
+// Rules 3 and 8: a batch is fetched to be trained with. In which step is the fetch?
+enum class StepOfFetch : std::uint8_t {
+  kPresent,  // in the one that is open
+  kNext,     // in the next one, which begins
+  kTheirs,   // in none of ours: steps are not ours to open
+};
+struct FetchedInStep {
+  bool step_open = false;
+  bool done = false;      // the step has had its optimizer step
+  bool closable = false;  // the step is on this stack, and nothing is open inside it
+  bool taken = false;     // steps are not ours to open
+};
+StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept;
+
+// Rule 3: a validation is about to begin. What becomes of the step?
+enum class Room : std::uint8_t {
+  kStepGoesOn,  // it is around the validation, or there is none
+  kStepEnds,    // it is done, and ends before the validation
+  kStepWaits,   // it has only its batch, so it is taken back and begins after the validation
+};
+struct StepBeforeCheck {
+  bool innermost = false;  // the step is open, and nothing is open inside it
+  bool done = false, proven = false;
+  bool only_fetches = false;  // all leaves are fetches, and lie in the step
+  bool untouched = false;     // nothing else was recorded
+};
+Room judge_room(const StepBeforeCheck& seen) noexcept;
+
+// Rule 5: a backward has ended. Is no optimizer going to step, because the program updates by hand?
+// Then the step is done.
+struct EndedBackward {
+  bool announced = false;          // a trainer announces everything
+  bool in_optimizer = false;       // an optimizer's step is under way, around the backward
+  bool optimizer_stepped = false;  // some optimizer has stepped
+  bool optimizer_owns = false;     // an optimizer owns what was trained
+  bool step_open = false;
+};
+bool updates_by_hand(const EndedBackward& seen) noexcept;
+
+// The batches of the step are trained with. Does that show that this pass is trained with?
+// `innermost`: it is the innermost pass that has a scope. `stray`: its batch came in the middle of
+// an iteration without a loader.
+bool is_proven(const PassEvidence& pass, bool innermost, bool stray) noexcept;
+
+// An optimizer begins a step with a closure, which runs the model itself. What was that which ran
+// before? `step_done`: a step is open and has had its optimizer step.
+enum class BeforeClosure : std::uint8_t {
+  kMayBeUsed,  // a part of what is under way
+  kWasLook,    // a look, which followed the step
+  kIsOver,     // something that ends here
+};
+BeforeClosure judge_before_closure(const Leaves& leaves, bool step_done) noexcept;
+
+// A step begins below the scope `parent`. Index of the first leaf that is certain to be a part of
+// it; size(): none is.
+std::size_t first_in_step(const Leaves& leaves, std::uint64_t parent) noexcept;
 
 // -- what ends (judge_end.cpp) --
 

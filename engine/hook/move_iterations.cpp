@@ -109,9 +109,7 @@ void step_with_leaves(Seen& seen, Here here, const Moment& start) {
 
 // A step begins, with those of the leaves that are certain to be a part of it.
 void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
-  const bool theirs =
-      !seen.leaves.empty() && seen.leaves.parent() == record::current_parent(here.stack);
-  Leaves mine = seen.leaves.split(theirs ? seen.leaves.after_stuck() : seen.leaves.size());
+  Leaves mine = seen.leaves.split(first_in_step(seen.leaves, record::current_parent(here.stack)));
   settle(seen);
   const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
   seen.leaves = std::move(mine);

@@ -85,14 +85,14 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
     forget_forward(seen, seen.look.scope, now);
     close_span(thread, seen.look.scope, now);
   }
-  if (pass.evaluates && !pass.trained) forget_forward(seen, pass.scope, now);
+  if (pass.is_check()) forget_forward(seen, pass.scope, now);
   if (inside(seen.step.scope) && !(seen.step.is_empty(thread) && cancel_step(seen)))
     close_step_around(seen, thread, now);
 }
 
 void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
   // A validation of nothing is taken back: all that was in it is the fetch that gave no batch.
-  const bool empty = pass.evaluates && !pass.trained && record::is_open(pass.scope) &&
+  const bool empty = pass.is_check() && record::is_open(pass.scope) &&
                      record::is_innermost(pass.scope) &&
                      record::next_sequence(thread) == pass.scope.sequence + 2;
   if (empty && cancel(seen, pass.scope)) return;

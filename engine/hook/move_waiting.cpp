@@ -53,14 +53,18 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
 
 // -- a batch that waits for the end of a validation (rule 3) --
 
-// A validation is about to begin: a step that is done ends before it. A step that has only its
-// batch is taken back and begins after the validation.
 void make_room_for_check(Seen& seen, Here here, const Moment& now) {
-  if (!seen.step.is_open_innermost()) return;
-  if (seen.step.done) return close_step(seen, here.thread, now);
-  if (seen.step.proven || !seen.leaves.only_loads() || !seen.others.untouched(here.thread)) return;
-  if (!seen.leaves.empty() && seen.leaves.parent() != seen.step.scope.sequence) return;
-  Pass* pass = seen.step.pass;
+  const Step& step = seen.step;
+  const Leaves& leaves = seen.leaves;
+  const bool in_step = leaves.empty() || leaves.parent() == step.scope.sequence;
+  const Room room = judge_room({.innermost = step.is_open_innermost(),
+                                .done = step.done,
+                                .proven = step.proven,
+                                .only_fetches = leaves.only_loads() && in_step,
+                                .untouched = seen.others.untouched(here.thread)});
+  if (room == Room::kStepEnds) close_step(seen, here.thread, now);
+  if (room != Room::kStepWaits) return;
+  Pass* pass = step.pass;
   if (!cancel_step(seen)) return;
   seen.leaves.move(0, record::current_parent(here.stack));
   seen.step.owed = pass;

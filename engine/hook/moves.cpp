@@ -244,12 +244,10 @@ void prove(Seen& seen) noexcept {
   Learnt& learnt = seen.learnt;
   seen.step.proven = learnt.knows_training = true;
   learnt.trains_in_eval = learnt.trains_in_eval || (learnt.hinted && !learnt.bare);
-  Pass* innermost = seen.passes.innermost();
-  if (innermost != nullptr && !innermost->evaluates) innermost->trained = true;
+  const Pass* innermost = seen.passes.innermost();
   for (Pass* pass : seen.passes.known) {
-    // A batch that came in the middle of an iteration without a loader proves nothing.
     const bool stray = seen.counted.is_open() && seen.step.pass != pass;
-    if (pass->batches.unproven && !pass->evaluates && !stray) pass->trained = true;
+    if (is_proven(*pass, pass == innermost, stray)) pass->trained = true;
     pass->batches.unproven = false;
   }
 }

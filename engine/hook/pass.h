@@ -76,6 +76,8 @@ struct PassEvidence {
   bool fetched_all() const noexcept { return fetch.count == fetch.length + batches.ahead; }
   // Was one batch fetched, and nothing done with it (rule 6)?
   bool is_peek() const noexcept { return fetch.count <= 1 && !trained && !batches.ever_used; }
+  // Is it a validation, as far as is known?
+  bool is_check() const noexcept { return evaluates && !trained; }
   // Is the scope of the pass an epoch?
   bool is_epoch() const noexcept { return !is_peek() && !nested && (trained || !evaluates); }
   // Is `next` another pass over the same loader, after this one? Iterators that were made before
@@ -136,8 +138,6 @@ class alignas(64) Pass : public PassEvidence {
   void note_step() noexcept;
   // Something was done with the batches.
   void note_use() noexcept;
-  // The loader is exhausted: how many batches had no finished step.
-  std::uint32_t count_unfinished() noexcept;
 };
 
 }  // namespace sonde::hook

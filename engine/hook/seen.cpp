@@ -5,6 +5,7 @@
 
 #include "engine/base/placement.h"
 #include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
 #include "engine/hook/level.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/names.h"
@@ -72,32 +73,34 @@ Evidence Seen::evidence(Here here, const Forward& forward) const noexcept {
   return seen;
 }
 
-// Rule 8.
-Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
+OpenScope Seen::describe(ScopeView scope) const noexcept {
   const Names& name = names();
+  const std::uint8_t flags = scope.flags();
+  OpenScope open{.owns_epochs = (flags & record::kOwnsEpochs) != 0,
+                 .owns_steps = (flags & record::kOwnsSteps) != 0,
+                 .owns_validation = (flags & record::kOwnsValidation) != 0,
+                 .named = true,
+                 .sequence = scope.sequence()};
+  const std::uint32_t called = scope.name();
+  if (called == name.epoch) {
+    open.level = Level::kEpoch;
+    open.ours = opened(open.sequence);
+  } else if (called == name.step || called == name.batch) {
+    open.level = Level::kStep;
+    open.ours = open.sequence == step.scope.sequence;
+  } else if (called == name.validation) {
+    open.level = Level::kValidation;
+    open.ours = open.sequence == look.scope.sequence;
+  } else {
+    open.named = false;
+  }
+  return open;
+}
+
+Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
   Levels found;
-  record::see_scopes(stack, [&](ScopeView scope) {
-    const std::uint8_t flags = scope.flags();
-    found.epoch = found.epoch || (flags & record::kOwnsEpochs) != 0;
-    found.step = found.step || (flags & record::kOwnsSteps) != 0;
-    found.validation = found.validation || (flags & record::kOwnsValidation) != 0;
-    const std::uint32_t called = scope.name();
-    if (called == name.epoch) {
-      found.epoch = found.epoch || !opened(scope.sequence());
-      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence();
-    } else if (called == name.step || called == name.batch) {
-      found.step = found.step || scope.sequence() != step.scope.sequence;
-    } else if (called == name.validation) {
-      found.validation = found.validation || scope.sequence() != look.scope.sequence;
-    }
-  });
-  if (!claimed) return found;
-  const bool announced = claims.announced > 0, trainer = claims.trainers > 0;
-  found.epoch = found.epoch || announced || trainer;
-  found.step =
-      found.step || announced || claims.steps > 0 || (trainer && found.innermost_epoch == 0);
-  found.validation = found.validation || announced;
-  return found;
+  record::see_scopes(stack, [&](ScopeView scope) { add_open(found, describe(scope)); });
+  return claimed ? add_claims(found, claims) : found;
 }
 
 bool Seen::owned(const Lane& stack, Level level) const noexcept {

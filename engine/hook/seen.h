@@ -18,8 +18,11 @@
 #include "engine/hook/step.h"
 #include "engine/record/generation.h"
 #include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
+
+struct OpenScope;  // judge.h
 
 struct Seen {
   // Is this step or epoch one that was opened here, and not the program's own?
@@ -33,6 +36,7 @@ struct Seen {
   // Which levels are not ours to open (rule 8). `claimed`: also those that trainers, and the
   // program's own loops, have said they open.
   SONDE_APART Levels levels(const record::Lane& stack, bool claimed = true) const noexcept;
+  OpenScope describe(record::ScopeView scope) const noexcept;
   bool is_inside_scope(std::uint64_t parent, const Levels& levels,
                        const record::Lane& stack) const noexcept;
   bool stands_free(std::uint64_t parent) const noexcept;

@@ -197,6 +197,8 @@ class alignas(64) Training {
   SONDE_APART void place_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_APART void place_backward(Here here, const Moment& now);
   SONDE_APART void place_optimizer(Here here, OptimizerCall call, const Moment& now);
+  SONDE_COLD void end_before_closure(Here here, const Moment& now);
+  SONDE_COLD void end_step_by_hand();
   void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
   // What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);

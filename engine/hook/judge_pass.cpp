@@ -1,0 +1,63 @@
+// Which pass feeds the steps, how far its fetches are ahead of them, and which levels others have.
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/hook/judge.h"
+#include "engine/hook/level.h"
+#include "engine/hook/pass.h"
+
+namespace sonde::hook {
+
+bool may_lead(const PassEvidence& pass) noexcept {
+  if (pass.relation.parted) return false;
+  return pass.trained || (!pass.evaluates && pass.role == PassEvidence::Role::kOwner);
+}
+
+std::uint32_t count_ahead(std::uint32_t fetches) noexcept {
+  return fetches > 1 && fetches <= PassEvidence::kFurthestAhead ? fetches - 1 : 0;
+}
+
+Unfinished judge_unfinished(const PassEvidence& pass) noexcept {
+  const PassEvidence::Batches& batches = pass.batches;
+  if (!batches.ever_used) return {batches.idle - 1, batches.per_step};
+  if (batches.ahead == 0) {
+    // Where batches are taken in groups, the last ones are a smaller group, for one step.
+    const bool rest = batches.group > 1 && batches.idle > 1 && batches.idle - 1 < batches.group;
+    if (rest) return {batches.idle - 1, batches.idle - 1};
+    return {0, batches.per_step};
+  }
+  if (batches.steps <= 1) return {batches.ahead, batches.per_step};
+  const std::uint64_t before = batches.step_fetch - 1;
+  const std::uint64_t used = before - std::min<std::uint64_t>(before, batches.ahead);
+  return {static_cast<std::uint32_t>(pass.fetch.count - 1 - used), batches.per_step};
+}
+
+void add_open(Levels& found, const OpenScope& scope) noexcept {
+  found.epoch = found.epoch || scope.owns_epochs;
+  found.step = found.step || scope.owns_steps;
+  found.validation = found.validation || scope.owns_validation;
+  if (!scope.named) return;
+  switch (scope.level) {
+    case Level::kEpoch:
+      found.epoch = found.epoch || !scope.ours;
+      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
+      break;
+    case Level::kStep:
+      found.step = found.step || !scope.ours;
+      break;
+    case Level::kValidation:
+      found.validation = found.validation || !scope.ours;
+      break;
+  }
+}
+
+Levels add_claims(Levels found, const Claims& claims) noexcept {
+  const bool announced = claims.announced > 0, trainer = claims.trainers > 0;
+  found.epoch = found.epoch || announced || trainer;
+  found.step =
+      found.step || announced || claims.steps > 0 || (trainer && found.innermost_epoch == 0);
+  found.validation = found.validation || announced;
+  return found;
+}
+
+}  // namespace sonde::hook
