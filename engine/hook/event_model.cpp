@@ -91,9 +91,9 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
 
 // Notes how the forward or backward that begins is to end.
 void Training::note(const Verdict& verdict) noexcept {
-  seen_.running.pend = verdict.pend;
-  seen_.running.watch = verdict.watch;
-  seen_.running.decide = verdict.decide;
+  seen_.running.pend = verdict.event.pend;
+  seen_.running.watch = verdict.event.watch;
+  seen_.running.decide = verdict.event.decide;
 }
 
 // -- backward --

@@ -24,71 +24,9 @@
 #include "engine/hook/leaves.h"
 #include "engine/hook/level.h"
 #include "engine/hook/pass.h"
+#include "engine/hook/verdict.h"
 
 namespace sonde::hook {
-
-// What is to be opened, closed or relabelled.
-enum class Move : std::uint8_t {
-  kStay,                // nothing: what runs belongs where it is
-  kStayInCheck,         // what runs is a part of the validation of a pass
-  kStayInLook,          // what runs is certain to be a part of the validation without a loader
-  kTrainCheck,          // the validation of a pass turns out to be training
-  kLeaveCheck,          // the validation of a pass ends before the leaf `first`
-  kLeaveUsedCheck,      // the same, for a validation of the pass that fetched last
-  kPauseChecks,         // validations whose iterators live end here
-  kOpenOwedStep,        // the step of a batch that waited begins
-  kTurnIntoCheck,       // the step of `fetched` is a validation, as this forward shows
-  kTurnIntoUnused,      // the same, because nothing was trained with its batch
-  kTurnLastIntoUnused,  // the part of the step on the batch that was fetched last is a validation
-  kTurnIntoLook,        // the step is a validation without a loader
-  kTurnRestIntoLook,    // the same, except for the fetches that the step began with
-  kMakeRoomForCheck,    // the step ends before a validation, or begins after it
-  kOpenLook,            // a validation without a loader begins
-  kLeaveLook,           // the validation without a loader ends before the leaf `first`
-  kLeaveUsedLook,       // the same, and the backward went through forwards in it
-  kLookFromLoads,       // a validation without a loader begins, with the fetches before it
-  kLookFromRollout,     // a validation without a loader begins, with the forwards before it
-  kStepFromLoads,       // a step begins, with the fetches before it
-  kEndStepForLook,      // the step ends, and a validation without a loader begins
-  kEndStepBelowScope,   // the same, where the program has opened a scope inside the step
-  kCarveLook,           // the step ended before the leaves, which were a validation
-  kCarveLongLook,       // the same, and the validation goes on
-  kNextLeft,            // a step on the next of the batches that are left begins, or the epoch ends
-  kNextLeftWithLeaves,  // the same, and the step began among the leaves
-  kNextIteration,       // the next step begins
-  kBeginWithLeaves,     // a step begins, with the leaves that are certain to be a part of it
-  kBeginAmongLeaves,    // the next step began among the leaves
-  kSplitIteration,      // the step begins at the leaf `first`; what came before was a validation
-  kMarkEvaluation,      // nothing trains with the batch of `fetched`, as far as is known
-};
-inline constexpr std::size_t kMoves = std::size_t(Move::kMarkEvaluation) + 1;
-
-// What is to be asked when the move is made, about the forward, backward or optimizer step that
-// begins: the event.
-enum class Question : std::uint8_t {
-  kNothing,        // nothing: the verdict is the last
-  kValidation,     // the first: is a validation under way, and does the event belong to it?
-  kOwedStep,       // does a batch wait for its step?
-  kStep,           // is a step under way, and does the event belong to it?
-  kStepAfterRoom,  // the same, after room was made for a validation
-  kLoader,         // are batches left of a loader that is exhausted?
-  kWithLoader,     // where does the event belong in a loop over a loader?
-  kWithoutLoader,  // where does the event belong in a loop without a loader?
-};
-
-struct Verdict {
-  Move move = Move::kStay;
-  Question next = Question::kNothing;
-  std::size_t first = 0;  // the leaf that the move is about
-  bool loads = false;     // the fetches among the leaves belong to the scope that begins
-  bool pend = false;      // the forward or backward that begins is provisional
-  bool watch = false;     // ask autograd whether a backward goes through the forward that begins
-  bool decide = false;    // the backward that begins decides about the forwards before it
-  // What else follows, in this order.
-  bool promote = false;  // the pass that opened the step may get an epoch
-  bool prove = false;    // the batches of the step are trained with
-  bool settle = false;   // the leaves stay where they are
-};
 
 // -- what runs (judge_forward.cpp, judge_training.cpp) --
 
@@ -191,7 +129,10 @@ bool is_plain(const PlainEvidence& seen) noexcept;
 // After more iterations than this on one batch, the loader no longer feeds them: no pass leads.
 inline constexpr std::uint32_t kMostIterations = 16;
 // Can the pass be the leader? The newest that can is the one.
-bool may_lead(const PassEvidence& pass) noexcept;
+inline bool may_lead(const PassEvidence& pass) noexcept {
+  if (pass.relation.parted) return false;
+  return pass.trained || (!pass.evaluates && pass.role == PassEvidence::Role::kOwner);
+}
 // Rule 4: so many fetches came before anything was done with a batch. How many of them were made
 // ahead?
 std::uint32_t count_ahead(std::uint32_t fetches) noexcept;
@@ -213,7 +154,24 @@ struct OpenScope {
   std::uint64_t sequence = 0;
 };
 // Adds what this scope takes. To be called from the innermost scope outwards.
-void add_open(Levels& found, const OpenScope& scope) noexcept;
+inline void add_open(Levels& found, const OpenScope& scope) noexcept {
+  found.epoch = found.epoch || scope.owns_epochs;
+  found.step = found.step || scope.owns_steps;
+  found.validation = found.validation || scope.owns_validation;
+  if (!scope.named) return;
+  switch (scope.level) {
+    case Level::kEpoch:
+      found.epoch = found.epoch || !scope.ours;
+      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
+      break;
+    case Level::kStep:
+      found.step = found.step || !scope.ours;
+      break;
+    case Level::kValidation:
+      found.validation = found.validation || !scope.ours;
+      break;
+  }
+}
 // Adds what trainers, and the program's own loops, have said they open themselves.
 Levels add_claims(Levels found, const Claims& claims) noexcept;
 

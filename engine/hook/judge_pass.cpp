@@ -8,11 +8,6 @@
 
 namespace sonde::hook {
 
-bool may_lead(const PassEvidence& pass) noexcept {
-  if (pass.relation.parted) return false;
-  return pass.trained || (!pass.evaluates && pass.role == PassEvidence::Role::kOwner);
-}
-
 std::uint32_t count_ahead(std::uint32_t fetches) noexcept {
   return fetches > 1 && fetches <= PassEvidence::kFurthestAhead ? fetches - 1 : 0;
 }
@@ -30,25 +25,6 @@ Unfinished judge_unfinished(const PassEvidence& pass) noexcept {
   const std::uint64_t before = batches.step_fetch - 1;
   const std::uint64_t used = before - std::min<std::uint64_t>(before, batches.ahead);
   return {static_cast<std::uint32_t>(pass.fetch.count - 1 - used), batches.per_step};
-}
-
-void add_open(Levels& found, const OpenScope& scope) noexcept {
-  found.epoch = found.epoch || scope.owns_epochs;
-  found.step = found.step || scope.owns_steps;
-  found.validation = found.validation || scope.owns_validation;
-  if (!scope.named) return;
-  switch (scope.level) {
-    case Level::kEpoch:
-      found.epoch = found.epoch || !scope.ours;
-      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
-      break;
-    case Level::kStep:
-      found.step = found.step || !scope.ours;
-      break;
-    case Level::kValidation:
-      found.validation = found.validation || !scope.ours;
-      break;
-  }
 }
 
 Levels add_claims(Levels found, const Claims& claims) noexcept {

@@ -50,14 +50,14 @@ void train_check(Moving& move) {
 }
 
 void leave_check(Moving& move) {
-  hook::leave_check(move.seen, move.here, *move.seen.passes.checking(), move.verdict.first,
+  hook::leave_check(move.seen, move.here, *move.seen.passes.checking(), move.verdict.about.first,
                     move.now);
 }
 
 void leave_used_check(Moving& move) {
   Pass& last = *move.seen.passes.last;
   turn_part_into_check(move.seen, move.here, last);
-  hook::leave_check(move.seen, move.here, last, move.verdict.first, move.now);
+  hook::leave_check(move.seen, move.here, last, move.verdict.about.first, move.now);
 }
 
 void pause_checks(Moving& move) { hook::pause_checks(move.seen, move.here, move.now); }
@@ -88,8 +88,8 @@ void open_look(Moving& move) {
 }
 
 void look_from_loads(Moving& move) {
-  begin_look(move.seen, move.here, move.verdict.loads, move.now);
-  if (!move.verdict.pend) settle_in_look(move.seen);
+  begin_look(move.seen, move.here, move.verdict.about.loads, move.now);
+  if (!move.verdict.event.pend) settle_in_look(move.seen);
 }
 
 void look_from_rollout(Moving& move) {
@@ -98,7 +98,7 @@ void look_from_rollout(Moving& move) {
 }
 
 void leave_look(Moving& move) {
-  hook::leave_look(move.seen, move.here, move.now, move.verdict.first);
+  hook::leave_look(move.seen, move.here, move.now, move.verdict.about.first);
 }
 
 void leave_used_look(Moving& move) {
@@ -138,7 +138,7 @@ void end_step_below_scope(Moving& move) {
 void open_owed_step(Moving& move) { hook::open_owed_step(move.seen, move.here, move.now); }
 
 void step_from_loads(Moving& move) {
-  const bool loads = move.verdict.loads;
+  const bool loads = move.verdict.about.loads;
   open_step(move.seen, move.here, -1, loads ? Moment(move.seen.leaves.front()) : Moment(move.now));
   if (loads) move.seen.leaves.move(0, move.seen.step.scope.sequence);
 }
@@ -162,7 +162,7 @@ void begin_among_leaves(Moving& move) { hook::begin_among_leaves(move.seen, move
 
 void split_iteration(Moving& move) {
   Pass* pass = move.seen.step.pass;
-  hook::split_iteration(move.seen, move.here, move.verdict.first);
+  hook::split_iteration(move.seen, move.here, move.verdict.about.first);
   if (pass != nullptr && !pass->trained) pass->evaluates = true;
 }
 
@@ -234,9 +234,9 @@ bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now)
   Moving move{seen, here, verdict, now};
   kTable[std::size_t(verdict.move)].make(move);
   Pass* pass = seen.step.pass;
-  if (verdict.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);
-  if (verdict.prove) prove(seen);
-  if (verdict.settle) settle(seen);
+  if (verdict.after.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);
+  if (verdict.after.prove) prove(seen);
+  if (verdict.after.settle) settle(seen);
   return move.made;
 }
 

@@ -39,7 +39,7 @@ Verdict place(Seen& seen, Here here, const Moment& now, Judge judge) {
   Verdict verdict{.next = Question::kValidation};
   while (verdict.next != Question::kNothing) {
     verdict = judge(verdict.next);
-    if (!carry_out(seen, here, verdict, now)) verdict.pend = false;
+    if (!carry_out(seen, here, verdict, now)) verdict.event.pend = false;
   }
   return verdict;
 }
