@@ -25,7 +25,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   bool part = false;
   const bool trains =
       forward.training || seen_.learnt.trains_in_eval || forward.owned == Owned::kNo;
-  if (!seen_.step.done && forward.gradients && trains && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && forward.gradients && trains && goes_on(here)) [[likely]] {
     seen_.running.reading = {};
     seen_.learnt.hinted = false;
     seen_.running.module = forward.module;
@@ -101,7 +101,7 @@ void Training::note(const Verdict& verdict) noexcept {
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
   bool part = false;
-  if (!seen_.step.done && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else {
@@ -142,7 +142,7 @@ void Training::end_step_by_hand() {
                         .optimizer_owns = seen_.trains_owned(),
                         .step_open = seen_.step.is_open()}))
     return;
-  seen_.step.done = true;
+  seen_.step.note_done();
   seen_.cycle.note_by_hand();
   ++seen_.passes.since_fetch;
 }

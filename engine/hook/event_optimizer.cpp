@@ -25,7 +25,7 @@ void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
 std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool has_closure,
                                         std::uint32_t attrs) noexcept {
   const Moment now;
-  if (!seen_.step.done && !has_closure && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && !has_closure && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else {
@@ -51,7 +51,7 @@ void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now)
 // Ends what ran before an optimizer that runs the model itself, if it is over.
 void Training::end_before_closure(Here here, const Moment& now) {
   const BeforeClosure found =
-      judge_before_closure(seen_.leaves, seen_.step.is_open() && seen_.step.done);
+      judge_before_closure(seen_.leaves, seen_.step.is_open() && seen_.step.done());
   if (found == BeforeClosure::kMayBeUsed) return;
   if (found == BeforeClosure::kWasLook) carve_look(seen_, here);
   conclude(here, now);
@@ -69,8 +69,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   if (!completed) return seen_.passes.note_failure();
   if (seen_.optimizers.any()) return;  // this step is a part of another optimizer's
   ++g_taken;
-  seen_.step.done = true;
-  seen_.step.done_ns = now.ns;
+  seen_.step.note_done(now.ns);
   if (seen_.claims.announced > 0) return;  // a trainer's step shows no loop of the program's own
   // In a step of the program's own, which begins and ends by itself.
   if (!seen_.step.is_open()) return;
@@ -84,9 +83,9 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
     if (seen_.step.is_open()) seen_.cycle.note(optimizer);
     end_event(here);
   }
-  seen_.step.done = true;
+  seen_.step.note_done();
   ++g_skipped;
-  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.scope, names().skipped);
+  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.scope(), names().skipped);
 }
 
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;

@@ -84,15 +84,15 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
   if (first == seen.leaves.size()) return;
   const Moment start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();
-  Pass* pass = seen.step.pass;
-  if (!seen.others.untouched(here.thread) || seen.parents.has(seen.step.scope.sequence) ||
+  Pass* pass = seen.step.pass();
+  if (!seen.others.untouched(here.thread) || seen.parents.has(seen.step.scope().sequence) ||
       !cancel_step(seen)) {
     if (fetched) return;
-    record::relabel_scope(seen.step.scope, names().validation, record::kNoIndex);
-    seen.look.scope = seen.step.scope;
+    record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
+    seen.look.scope = seen.step.scope();
     return take_step_back(seen);
   }
-  seen.step.owed = pass;
+  seen.passes.owed = pass;
   if (lonely) cancel(seen, seen.counted.scope);
   seen.leaves.move(0, record::current_parent(here.stack));
   open_look(seen, here, start);
@@ -105,7 +105,7 @@ void write_look(Seen& seen, Here here, const Moment& start, const Moment& end) {
   seen.leaves.move(0, sequence);
   settle(seen);
   record::write_span(here.thread, {.sequence = sequence,
-                                   .parent = record::view_of(seen.step.scope).parent(),
+                                   .parent = record::view_of(seen.step.scope()).parent(),
                                    .start_ns = start.ns,
                                    .end_ns = end.ns,
                                    .name = names().validation});

@@ -17,7 +17,7 @@ namespace sonde::hook {
 using record::ThreadState;
 
 bool cancel_step(Seen& seen) {
-  if (!cancel(seen, seen.step.scope)) return false;
+  if (!cancel(seen, seen.step.handle())) return false;
   take_step_back(seen);
   return true;
 }
@@ -30,12 +30,12 @@ void take_step_back(Seen& seen) noexcept {
 void close_step(Seen& seen, ThreadState& thread, const Moment& now) {
   if (g_listeners.step_end != nullptr && now.event_number() != 0 && seen.step.is_open())
     g_listeners.step_end(now.event_number());
-  close_span(thread, seen.step.scope, now);
+  close_span(thread, seen.step.handle(), now);
 }
 
 void close_step_around(Seen& seen, ThreadState& thread, const Moment& now) {
-  if (seen.holds_program(seen.step.scope)) {
-    close_around(thread, seen.step.scope, now);
+  if (seen.holds_program(seen.step.scope())) {
+    close_around(thread, seen.step.handle(), now);
   } else {
     close_step(seen, thread, now);
   }
@@ -45,7 +45,7 @@ void rotate_step(Seen& seen, Here here, const Moment& now) {
   const Step& step = seen.step;
   const StepOfFetch found =
       judge_step_of_fetch({.step_open = step.is_open(),
-                           .done = step.done,
+                           .done = step.done(),
                            .closable = step.is_on(here.stack) && step.is_open_innermost(),
                            .taken = seen.levels(here.stack).step});
   if (found == StepOfFetch::kPresent) {
@@ -60,7 +60,8 @@ void rotate_step(Seen& seen, Here here, const Moment& now) {
 void open_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {
   seen.step.count_in(open_level(here.stack, names().epoch));
   use_left(seen);
-  open_next_step(seen, here, index >= 0 ? index : seen.step.next, now);
+  open_next_step(seen, here, index >= 0 ? index : seen.step.next(), now);
+  seen.passes.owed = nullptr;
 }
 
 void open_next_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {

@@ -41,7 +41,7 @@ void stay_in_check(Moving& move) {
 
 void stay_in_look(Moving& move) { settle_in_look(move.seen); }
 
-void mark_evaluation(Moving& move) { move.seen.step.pass->evaluates = true; }
+void mark_evaluation(Moving& move) { move.seen.step.pass()->evaluates = true; }
 
 // -- a validation of a pass --
 
@@ -63,13 +63,13 @@ void leave_used_check(Moving& move) {
 void pause_checks(Moving& move) { hook::pause_checks(move.seen, move.here, move.now); }
 
 void turn_into_check(Moving& move) {
-  Pass& pass = *move.seen.step.pass;
+  Pass& pass = *move.seen.step.pass();
   hook::turn_into_check(move.seen, move.here, pass);
   pass.batches.sure = move.seen.running.reading.sure;
 }
 
 void turn_into_unused(Moving& move) {
-  hook::turn_into_check(move.seen, move.here, *move.seen.step.pass);
+  hook::turn_into_check(move.seen, move.here, *move.seen.step.pass());
 }
 
 void turn_last_into_unused(Moving& move) {
@@ -128,7 +128,7 @@ void end_step_for_look(Moving& move) {
 
 void end_step_below_scope(Moving& move) {
   settle(move.seen);
-  record::ScopeHandle& step = move.seen.step.scope;
+  record::ScopeHandle& step = move.seen.step.handle();
   close_around(move.here.thread, step, Moment::at(record::above(step).start_ns()));
   hook::open_look(move.seen, move.here, move.now);
 }
@@ -140,7 +140,7 @@ void open_owed_step(Moving& move) { hook::open_owed_step(move.seen, move.here, m
 void step_from_loads(Moving& move) {
   const bool loads = move.verdict.about.loads;
   open_step(move.seen, move.here, -1, loads ? Moment(move.seen.leaves.front()) : Moment(move.now));
-  if (loads) move.seen.leaves.move(0, move.seen.step.scope.sequence);
+  if (loads) move.seen.leaves.move(0, move.seen.step.scope().sequence);
 }
 
 void next_left_with_leaves(Moving& move) {
@@ -161,7 +161,7 @@ void begin_with_leaves(Moving& move) { hook::begin_with_leaves(move.seen, move.h
 void begin_among_leaves(Moving& move) { hook::begin_among_leaves(move.seen, move.here, move.now); }
 
 void split_iteration(Moving& move) {
-  Pass* pass = move.seen.step.pass;
+  Pass* pass = move.seen.step.pass();
   hook::split_iteration(move.seen, move.here, move.verdict.about.first);
   if (pass != nullptr && !pass->trained) pass->evaluates = true;
 }
@@ -233,7 +233,7 @@ MoveText text_of(Move move) noexcept { return kTable[std::size_t(move)].text; }
 bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now) {
   Moving move{seen, here, verdict, now};
   kTable[std::size_t(verdict.move)].make(move);
-  Pass* pass = seen.step.pass;
+  Pass* pass = seen.step.pass();
   if (verdict.after.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);
   if (verdict.after.prove) prove(seen);
   if (verdict.after.settle) settle(seen);
@@ -242,11 +242,12 @@ bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now)
 
 void prove(Seen& seen) noexcept {
   Learnt& learnt = seen.learnt;
-  seen.step.proven = learnt.knows_training = true;
+  seen.step.note_proven();
+  learnt.knows_training = true;
   learnt.trains_in_eval = learnt.trains_in_eval || (learnt.hinted && !learnt.bare);
   const Pass* innermost = seen.passes.innermost();
   for (Pass* pass : seen.passes.known) {
-    const bool stray = seen.counted.is_open() && seen.step.pass != pass;
+    const bool stray = seen.counted.is_open() && seen.step.pass() != pass;
     if (is_proven(*pass, pass == innermost, stray)) pass->trained = true;
     pass->batches.unproven = false;
   }

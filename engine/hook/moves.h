@@ -3,6 +3,8 @@
 // A verdict of judge.h names one of them (Move), and the table in moves.cpp says which function
 // makes it. All of them change the Seen of one stack, for the thread that runs that stack. Training
 // decides when judge.h is asked, and what.
+//
+// judge.h explains the words check, look, counted, leaf, owed and left.
 #pragma once
 
 #include <cstddef>

@@ -90,6 +90,7 @@ void Passes::remove(Pass& pass) {
   std::erase(owners, &pass);
   if (last == &pass) last = nullptr;
   if (peeked == &pass) peeked = nullptr;
+  if (owed == &pass) owed = nullptr;
   pass.relation.again = pass.role != Pass::Role::kNone;
   pass.role = Pass::Role::kNone;
   pass.training = nullptr;

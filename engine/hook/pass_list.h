@@ -1,4 +1,6 @@
 // All passes over loaders that one stack knows, and which of them leads.
+//
+// judge.h explains the words pass, check, leader, owed and peek.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +51,7 @@ struct Passes {
 
   Pass* last = nullptr;           // the pass that fetched last
   Pass* peeked = nullptr;         // a pass that has fetched once; nothing has happened since
+  Pass* owed = nullptr;           // a batch of this pass waits for its step during a validation
   std::uint32_t since_fetch = 0;  // iterations of the optimizers since the last fetch
   std::uint32_t fetch_depth = 0;  // how many fetches are under way, one inside the other
   bool fetched = false;           // nothing was done yet with the batch that was fetched last

@@ -49,7 +49,7 @@ struct Seen {
   }
   bool in_final() const noexcept {
     return epochs.final_batch || epochs.final_turn ||
-           (counted.scope && step.next >= g_steps_per_epoch);
+           (counted.scope && step.next() >= g_steps_per_epoch);
   }
   // Is a span of the hooks under way that the next span would be a part of?
   bool nested() const noexcept { return optimizers.any() || record::is_open(running.scope); }
