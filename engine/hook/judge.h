@@ -2,8 +2,8 @@
 //
 // Nothing here opens, closes or remembers anything: the same evidence gives the same verdict.
 // docs/hooks.md has the rules; comments here name them by number. Training gathers the evidence,
-// asks, and carries the verdict out (moves.cpp). Some moves only prepare another one: their verdict
-// names the question that is to be asked next, with new evidence.
+// asks, and carries the verdict out (verdict.h, moves.cpp). How a move is made is decided there: a
+// scope in which something is certain to lie cannot be taken back, and is relabelled.
 //
 // Words that are used in a narrower sense than usual:
 //   pass      one iteration over a loader, from its first fetch to its end
@@ -155,22 +155,12 @@ struct OpenScope {
 };
 // Adds what this scope takes. To be called from the innermost scope outwards.
 inline void add_open(Levels& found, const OpenScope& scope) noexcept {
-  found.epoch = found.epoch || scope.owns_epochs;
-  found.step = found.step || scope.owns_steps;
-  found.validation = found.validation || scope.owns_validation;
-  if (!scope.named) return;
-  switch (scope.level) {
-    case Level::kEpoch:
-      found.epoch = found.epoch || !scope.ours;
-      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
-      break;
-    case Level::kStep:
-      found.step = found.step || !scope.ours;
-      break;
-    case Level::kValidation:
-      found.validation = found.validation || !scope.ours;
-      break;
-  }
+  const bool theirs = scope.named && !scope.ours;
+  const bool epoch = scope.named && scope.level == Level::kEpoch;
+  found.epoch |= scope.owns_epochs || (theirs && epoch);
+  found.step |= scope.owns_steps || (theirs && scope.level == Level::kStep);
+  found.validation |= scope.owns_validation || (theirs && scope.level == Level::kValidation);
+  if (epoch && found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
 }
 // Adds what trainers, and the program's own loops, have said they open themselves.
 Levels add_claims(Levels found, const Claims& claims) noexcept;

@@ -53,7 +53,7 @@ struct PassEvidence {
     std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of these steps
   };
   // How it relates to other passes, and to scopes of the program's. An example of each flag; time
-  // goes to the right (f: a fetch, t: a step, |: the loader is exhausted, x: the iterator is gone):
+  // goes to the right (f: a fetch, t: a step, |: the loader is exhausted):
   //
   //   pass 1, loader A   f t f t                      its iterator lives, but no more comes from it
   //   pass 2, loader A            f t f t f t |       supersedes: a backward gives it the epoch
