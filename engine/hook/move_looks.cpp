@@ -85,8 +85,7 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
   const Moment start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();
   Pass* pass = seen.step.pass();
-  if (!seen.others.untouched(here.thread) || seen.parents.has(seen.step.scope().sequence) ||
-      !cancel_step(seen)) {
+  if (!seen.holds_only_leaves(here.thread) || !cancel_step(seen)) {
     if (fetched) return;
     record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
     seen.look.scope = seen.step.scope();

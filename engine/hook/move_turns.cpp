@@ -44,7 +44,7 @@ void turn_into_check(Seen& seen, Here here, Pass& pass) {
     seen.passes.owners.push_back(&pass);
     return take_step_back(seen);
   }
-  if (seen.others.untouched(here.thread) && !seen.parents.has(seen.step.scope().sequence)) {
+  if (seen.holds_only_leaves(here.thread)) {
     seen.leaves.move(0, pass.scope.sequence);
     cancel_step(seen);
   } else {
@@ -60,7 +60,7 @@ void turn_part_into_check(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
   const Moment start(seen.leaves[first]);
-  if (seen.others.untouched(here.thread) && !seen.parents.has(seen.step.scope().sequence)) {
+  if (seen.holds_only_leaves(here.thread)) {
     Pass* waiting = seen.step.pass();
     cancel_step(seen);
     seen.passes.owed = waiting;

@@ -53,12 +53,12 @@ struct PassEvidence {
     std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of these steps
   };
   // How it relates to other passes, and to scopes of the program's. An example of each flag; time
-  // goes to the right (f: a fetch, t: a step, |: the loader is exhausted):
+  // goes to the right (f: a fetch, t: a step on its batch, |: the loader is exhausted):
   //
   //   pass 1, loader A   f t f t                      its iterator lives, but no more comes from it
   //   pass 2, loader A            f t f t f t |       supersedes: a backward gives it the epoch
   //
-  //   pass 3, loader B   f f f t t |     t            one batch is left when the loader is exhausted
+  //   pass 3, loader B   f f f t t |     t            a batch is left when the loader is exhausted
   //   pass 4, loader B               f     t f t      waits: until the step on that batch is done
   //
   //   pass 5, loader C   f t            f t           again: a pass over loader D seemed to follow

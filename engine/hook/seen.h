@@ -41,6 +41,10 @@ struct Seen {
                        const record::Lane& stack) const noexcept;
   bool stands_free(std::uint64_t parent) const noexcept;
   bool in_epoch(const record::Lane& stack) const noexcept;
+  // Is nothing in the step but leaves, which can be moved? Then the step can be taken back.
+  bool holds_only_leaves(const record::ThreadState& thread) const noexcept {
+    return others.untouched(thread) && !parents.has(step.scope().sequence);
+  }
   SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
   bool is_counted_full() const noexcept;
   bool began_epoch() const noexcept;

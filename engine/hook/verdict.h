@@ -1,6 +1,6 @@
 // What judge.h answers: a move, what it is about, and what is to be asked next.
 //
-// judge.h explains the words that are used in a narrower sense than usual (check, look, leaf, owed).
+// judge.h explains the words check, look, leaf, owed and left.
 #pragma once
 
 #include <cstddef>
@@ -59,10 +59,13 @@ enum class Question : std::uint8_t {
   kWithoutLoader,  // where does the event belong in a loop without a loader?
 };
 
-// Where the leaves are divided: those from this one on leave the scope that the move is about.
+// A move may divide the leaves: those from About::first on leave the scope that it ends. These are
+// its values where all of them do, and where none does.
 inline constexpr std::size_t kAllLeave = 0;
 inline std::size_t none_leave(const Leaves& leaves) noexcept { return leaves.size(); }
 
+// What follows from the evidence. carry_out (moves.h) makes the move, and does what comes after it.
+// If there is a next question, it is asked then, with new evidence.
 struct Verdict {
   Move move = Move::kStay;
   Question next = Question::kNothing;
