@@ -21,7 +21,7 @@ using record::ThreadState;
 
 // What the leaves before a fetch, or before the end of everything, turn out to be.
 void Training::conclude(Here here, const Moment& now, const Pass* next) {
-  if (next == nullptr && seen_.step.is_empty(here.thread)) cancel_step(seen_);
+  if (next == nullptr && seen_.step.is_reopened_and_empty(here.thread)) cancel_step(seen_);
   if (seen_.leaves.empty() || seen_.leaves.only_loads()) return;
   carry_out(seen_, here, judge_stretch(seen_.evidence(here), next), now);
   if (seen_.look.is_open()) close_look(seen_, here, now);
@@ -41,11 +41,11 @@ void Training::end_loop(Here here) noexcept {
   };
   if (seen_.look.is_open() && stands(seen_.look.scope)) close_look(seen_, here, end);
   const bool open = seen_.step.is_open();
-  if (!is_loop_over({.fetched = seen_.step.pass,
+  if (!is_loop_over({.fetched = seen_.step.pass(),
                      .claimed = seen_.claims.trainers > 0 || seen_.claims.steps > 0,
                      .step_open = open,
-                     .step_done = seen_.step.done,
-                     .step_stands = open && stands(seen_.step.scope)}))
+                     .step_done = seen_.step.done(),
+                     .step_stands = open && stands(seen_.step.scope())}))
     return;
   if (open) close_step(seen_, here.thread, end);
   for (Pass* pass = seen_.passes.innermost(); pass != nullptr && stands(pass->scope);
@@ -61,7 +61,7 @@ Moment Training::last_known(Here here) const noexcept {
   if (newest == 0) return {};
   const record::ScopeView top = record::top_of(*seen_.stack);
   const std::uint64_t begun = top ? top.start_ns() : 0;
-  return Moment::at(std::max({newest, seen_.running.ended_ns, seen_.step.done_ns, begun}));
+  return Moment::at(std::max({newest, seen_.running.ended_ns, seen_.step.done_ns(), begun}));
 }
 
 // Closes what the hooks have opened, in reverse order. What the program has opened inside stays.

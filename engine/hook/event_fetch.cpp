@@ -24,8 +24,8 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   if (asked_again) [[unlikely]] {
     // The loader is exhausted, and is asked once more.
     begin_event(here);
-  } else if (seen_.step.done && hint == Hint::kNone && seen_.step.pass == &pass && goes_on(here) &&
-             seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
+  } else if (seen_.step.done() && hint == Hint::kNone && seen_.step.pass() == &pass &&
+             goes_on(here) && seen_.leaves.empty() && record::is_open(pass.scope)) [[likely]] {
     begin_plain_fetch(here, pass, now);
   } else {
     begin_other_fetch(here, pass, hint, now);
@@ -42,8 +42,8 @@ void Training::begin_plain_fetch(Here here, Pass& pass, const Moment& now) {
   pass.fetch.off = pass.relation.had_member = false;
   seen_.passes.note_fetch(pass);
   seen_.epochs.final_batch = pass.fetched_all();
-  open_next_step(seen_, here, seen_.step.next, now);
-  seen_.step.pass = &pass;
+  open_next_step(seen_, here, seen_.step.next(), now);
+  seen_.step.note_fetch(pass);
   pass.fetch.opened_step = true;
   pass.note_step();
   seen_.others.touched = false;
@@ -65,7 +65,7 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
   seen_.passes.peeked = nullptr;
   seen_.passes.note_fetch(pass);
-  const std::uint64_t before = seen_.step.scope.sequence;
+  const std::uint64_t before = seen_.step.scope().sequence;
   if (!checks) {
     // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
     // epoch, the pass that fetches stands for it.
@@ -74,9 +74,9 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
     seen_.epochs.final_batch = leading->fetched_all();
     rotate_step(seen_, here, now);
   }
-  pass.fetch.opened_step = seen_.step.scope && seen_.step.scope.sequence != before;
+  pass.fetch.opened_step = seen_.step.scope() && seen_.step.scope().sequence != before;
   if (pass.fetch.opened_step) {
-    seen_.step.pass = &pass;
+    seen_.step.note_fetch(pass);
     pass.note_step();
   }
   if (pass.fetch.opened_step || checks) seen_.others.touched = false;
@@ -111,14 +111,14 @@ void Training::end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work,
 bool Training::begins_plain(const Pass& pass) const noexcept {
   return is_plain({.pass = pass,
                    .alone = seen_.passes.known.size() == 1 && seen_.passes.owners.size() == 1,
-                   .opened_step = seen_.step.pass == &pass && seen_.step.is_open_innermost() &&
+                   .opened_step = seen_.step.pass() == &pass && seen_.step.is_open_innermost() &&
                                   seen_.step.is_on(*seen_.stack),
                    .unclaimed = seen_.claims.announced == 0 && seen_.claims.trainers == 0 &&
                                 seen_.claims.steps == 0,
                    .by_optimizer = seen_.learnt.steps_by_optimizer,
-                   .nothing_else = seen_.step.owed == nullptr && seen_.step.left_of == nullptr &&
-                                   !seen_.look.is_open() && !seen_.counted.is_open() &&
-                                   !seen_.nested()});
+                   .nothing_else = seen_.passes.owed == nullptr &&
+                                   seen_.step.left_of() == nullptr && !seen_.look.is_open() &&
+                                   !seen_.counted.is_open() && !seen_.nested()});
 }
 
 // The loader is exhausted: there was neither a fetch nor a step, unless the dataset has recorded
@@ -130,11 +130,12 @@ void Training::end_passes_fetch(Here here, Pass& pass, const Moment& now) {
   const bool gone = nothing && cancel(seen_, pass.fetch.load);
   if (!gone) close_span(here.thread, pass.fetch.load, now);
   if (pass.fetch.drained) return;
-  const std::uint32_t left = pass.count_unfinished();
-  const NoMore found = judge_no_more(pass, left, record::is_open(pass.scope));
+  const Unfinished rest = judge_unfinished(pass);
+  pass.batches.per_step = rest.per_step;
+  const NoMore found = judge_no_more(pass, rest.left, record::is_open(pass.scope));
   if (found == NoMore::kLeftovers) {
     pass.fetch.drained = true;
-    pass.fetch.left = left;
+    pass.fetch.left = rest.left;
     seen_.epochs.final_batch = pass.on_last();
     return;
   }

@@ -25,7 +25,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   bool part = false;
   const bool trains =
       forward.training || seen_.learnt.trains_in_eval || forward.owned == Owned::kNo;
-  if (!seen_.step.done && forward.gradients && trains && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && forward.gradients && trains && goes_on(here)) [[likely]] {
     seen_.running.reading = {};
     seen_.learnt.hinted = false;
     seen_.running.module = forward.module;
@@ -91,9 +91,9 @@ void Training::place_forward(Here here, const Forward& forward, const Moment& no
 
 // Notes how the forward or backward that begins is to end.
 void Training::note(const Verdict& verdict) noexcept {
-  seen_.running.pend = verdict.pend;
-  seen_.running.watch = verdict.watch;
-  seen_.running.decide = verdict.decide;
+  seen_.running.pend = verdict.event.pend;
+  seen_.running.watch = verdict.event.watch;
+  seen_.running.decide = verdict.event.decide;
 }
 
 // -- backward --
@@ -101,7 +101,7 @@ void Training::note(const Verdict& verdict) noexcept {
 ScopeHandle Training::begin_backward(Here here) noexcept {
   const Moment now;
   bool part = false;
-  if (!seen_.step.done && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else {
@@ -134,6 +134,19 @@ void Training::place_backward(Here here, const Moment& now) {
              [&](Question asked) { return judge_backward(seen_.evidence(here), asked); }));
 }
 
+// If the program updates by hand, the step is done: the next forward belongs to another one.
+void Training::end_step_by_hand() {
+  if (!updates_by_hand({.announced = seen_.claims.announced > 0,
+                        .in_optimizer = seen_.optimizers.any(),
+                        .optimizer_stepped = seen_.learnt.steps_by_optimizer,
+                        .optimizer_owns = seen_.trains_owned(),
+                        .step_open = seen_.step.is_open()}))
+    return;
+  seen_.step.note_done();
+  seen_.cycle.note_by_hand();
+  ++seen_.passes.since_fetch;
+}
+
 void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
                             std::string_view error) noexcept {
   if (failed) seen_.passes.note_failure();
@@ -150,14 +163,8 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
   const bool unused = seen_.learnt.bare &&
                       (seen_.leaves.watched() ? seen_.leaves.none_used() : seen_.learnt.hinted);
   if (seen_.running.decide) carry_out(seen_, here, judge_graph(seen_.evidence(here)), now);
-  // Rule 5: no optimizer owns what was trained. The program updates it by hand, and the next
-  // forward belongs to another step.
-  if (seen_.claims.announced == 0 && !seen_.optimizers.any() && !seen_.learnt.steps_by_optimizer &&
-      !seen_.trains_owned() && seen_.step.is_open()) {
-    seen_.step.done = true;
-    seen_.cycle.note_by_hand();
-    ++seen_.passes.since_fetch;
-  }
+  if (!seen_.learnt.steps_by_optimizer) [[unlikely]]
+    end_step_by_hand();
   seen_.learnt.bare = seen_.learnt.owner == Owner::kAny || unused;
   seen_.learnt.owner = Owner::kAny;
   end_event(here);

@@ -25,7 +25,7 @@ void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
 std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool has_closure,
                                         std::uint32_t attrs) noexcept {
   const Moment now;
-  if (!seen_.step.done && !has_closure && goes_on(here)) [[likely]] {
+  if (!seen_.step.done() && !has_closure && goes_on(here)) [[likely]] {
     place_plainly();
     prove_plainly();
   } else {
@@ -41,16 +41,21 @@ void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now)
   if (seen_.claims.announced > 0 || seen_.optimizers.any()) return;
   begin_event(here);
   seen_.passes.peeked = nullptr;
-  if (call.closure && seen_.leaves.unused()) {
-    // What ran before does not belong to the closure.
-    if (seen_.step.is_open() && seen_.step.done) carve_check(seen_, here);
-    conclude(here, now);
-    pause_checks(seen_, here, now);
-  }
+  if (call.closure) end_before_closure(here, now);
   seen_.passes.use_batches();
   seen_.learnt.steps_by_optimizer = true;
   place(seen_, here, now,
         [&](Question asked) { return judge_optimizer(seen_.evidence(here), call, asked); });
+}
+
+// Ends what ran before an optimizer that runs the model itself, if it is over.
+void Training::end_before_closure(Here here, const Moment& now) {
+  const BeforeClosure found =
+      judge_before_closure(seen_.leaves, seen_.step.is_open() && seen_.step.done());
+  if (found == BeforeClosure::kMayBeUsed) return;
+  if (found == BeforeClosure::kWasLook) carve_look(seen_, here);
+  conclude(here, now);
+  pause_checks(seen_, here, now);
 }
 
 void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
@@ -64,8 +69,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   if (!completed) return seen_.passes.note_failure();
   if (seen_.optimizers.any()) return;  // this step is a part of another optimizer's
   ++g_taken;
-  seen_.step.done = true;
-  seen_.step.done_ns = now.ns;
+  seen_.step.note_done(now.ns);
   if (seen_.claims.announced > 0) return;  // a trainer's step shows no loop of the program's own
   // In a step of the program's own, which begins and ends by itself.
   if (!seen_.step.is_open()) return;
@@ -79,9 +83,9 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
     if (seen_.step.is_open()) seen_.cycle.note(optimizer);
     end_event(here);
   }
-  seen_.step.done = true;
+  seen_.step.note_done();
   ++g_skipped;
-  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.scope, names().skipped);
+  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.scope(), names().skipped);
 }
 
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;

@@ -91,10 +91,10 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
                   .next = next,
                   .next_evaluates = next_evaluates,
                   .outer_open = record::is_open(outer->scope),
-                  .outer_owed = seen_.step.owed == outer,
+                  .outer_owed = seen_.passes.owed == outer,
                   .outer_fed = seen_.passes.has_fed(*outer, next),
                   .steps_taken = outer->fetch.drained && seen_.levels(*seen_.stack).step,
-                  .done = seen_.step.done}))
+                  .done = seen_.step.done()}))
       return;
     finish(seen_, here.thread, *outer, now);
   }
@@ -105,7 +105,7 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role == Pass::Role::kOwner && !record::is_open(pass.scope)) drop_closed(seen_);
   if (seen_.claims.announced > 0) return true;
-  if (stops_waiting(pass, seen_.step.done)) follow(here, pass, now);
+  if (stops_waiting(pass, seen_.step.done())) follow(here, pass, now);
   pass.fetch.off = hint == Hint::kGradientsOff;
   if (pass.fetch.off) keep_what_waits(seen_, here, pass);
   pass.relation.had_member = false;
@@ -147,7 +147,7 @@ bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) 
 // The last batches of the pass before this one have been trained with.
 void Training::follow(Here here, Pass& pass, const Moment& now) {
   pass.relation.waits = false;
-  if (!seen_.step.done) {
+  if (!seen_.step.done()) {
     pass.batches.ever_used = false;
     pass.batches.ahead = 0;
   }
@@ -191,7 +191,7 @@ void Training::leave_here(Here here, Pass& pass) noexcept {
   // The iterator that fetched ahead is gone. If nothing is left of the pass before it, that pass
   // is over, too.
   if (Pass* outer = seen_.passes.innermost();
-      waits && outer != nullptr && has_nothing_left(*outer, seen_.step.done))
+      waits && outer != nullptr && has_nothing_left(*outer, seen_.step.done()))
     finish(seen_, here.thread, *outer, now);
   if (last) open_owed_step(seen_, here, now);
   end_event(here);

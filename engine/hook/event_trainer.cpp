@@ -14,7 +14,7 @@ void Training::begin_trainer(Here here) noexcept {
   ++seen_.claims.trainers;
   const Moment now;
   begin_event(here);
-  if (seen_.step.done) conclude(here, now);
+  if (seen_.step.done()) conclude(here, now);
   pause_checks(seen_, here, now);
   settle(seen_);
   end_counted(seen_, here.thread, now);
@@ -32,11 +32,11 @@ void Training::begin_announced(Here here) noexcept {
   const Moment now;
   begin_event(here);
   close_stale_optimizers(here.thread, now);
-  if (seen_.step.done) conclude(here, now);
+  if (seen_.step.done()) conclude(here, now);
   settle(seen_);
   close_look(seen_, here, now);
   const auto over = [&] { return ends_for_trainer(seen_.passes.innermost()); };
-  if ((seen_.step.done || over()) && seen_.step.is_open_innermost())
+  if ((seen_.step.done() || over()) && seen_.step.is_open_innermost())
     close_step(seen_, here.thread, now);
   while (over() && record::is_innermost(seen_.passes.innermost()->scope))
     finish(seen_, here.thread, *seen_.passes.innermost(), now);
@@ -64,12 +64,12 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
 
 void Training::number_step(Here here, std::int64_t index, const Moment& now) {
   if (seen_.step.goes_on()) {
-    record::relabel_scope(seen_.step.scope, names().step, index);
-    seen_.step.index = index;
+    record::relabel_scope(seen_.step.scope(), names().step, index);
+    seen_.step.renumber(index);
     return;
   }
   if (seen_.step.is_open()) {
-    if (!seen_.step.is_on(here.stack) || !record::is_innermost(seen_.step.scope)) return;
+    if (!seen_.step.is_on(here.stack) || !record::is_innermost(seen_.step.scope())) return;
     close_step(seen_, here.thread, now);
   }
   open_step(seen_, here, index, now);
@@ -80,8 +80,8 @@ void Training::end_step(Here here) noexcept {
   if (!seen_.step.is_open() || !seen_.step.is_on(here.stack)) return;
   const Moment now;
   close_stale_optimizers(here.thread, now);
-  seen_.step.done = true;
-  if (record::is_innermost(seen_.step.scope)) close_step(seen_, here.thread, now);
+  seen_.step.note_done();
+  if (record::is_innermost(seen_.step.scope())) close_step(seen_, here.thread, now);
 }
 
 }  // namespace sonde::hook

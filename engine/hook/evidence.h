@@ -5,6 +5,7 @@
 
 #include "engine/hook/cycle.h"
 #include "engine/hook/leaves.h"
+#include "engine/hook/level.h"
 #include "engine/hook/pass.h"
 #include "engine/record/scope.h"
 
@@ -54,12 +55,6 @@ struct Learnt {
   Owner owner = Owner::kAny;
   // When the last forward with gradients began, not counting those of plain steps.
   std::uint64_t graded_ns = 0;
-};
-
-// Which levels of the tree are not ours to open (rule 8), and the innermost epoch, ours or not.
-struct Levels {
-  bool epoch = false, step = false, validation = false;
-  std::uint64_t innermost_epoch = 0;  // the sequence of its scope; 0: there is none
 };
 
 // Everything that is known at the moment when a forward, a backward or an optimizer step begins, or

@@ -2,8 +2,8 @@
 //
 // Nothing here opens, closes or remembers anything: the same evidence gives the same verdict.
 // docs/hooks.md has the rules; comments here name them by number. Training gathers the evidence,
-// asks, and carries the verdict out (moves.cpp). Some moves only prepare another one: their verdict
-// names the question that is to be asked next, with new evidence.
+// asks, and carries the verdict out (verdict.h, moves.cpp). How a move is made is decided there: a
+// scope in which something is certain to lie cannot be taken back, and is relabelled.
 //
 // Words that are used in a narrower sense than usual:
 //   pass      one iteration over a loader, from its first fetch to its end
@@ -22,72 +22,11 @@
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/leaves.h"
+#include "engine/hook/level.h"
 #include "engine/hook/pass.h"
+#include "engine/hook/verdict.h"
 
 namespace sonde::hook {
-
-// What is to be opened, closed or relabelled.
-enum class Move : std::uint8_t {
-  kStay,                // nothing: what runs belongs where it is
-  kStayInCheck,         // what runs is a part of the validation of a pass
-  kStayInLook,          // what runs is certain to be a part of the validation without a loader
-  kTrainCheck,          // the validation of a pass turns out to be training
-  kLeaveCheck,          // the validation of a pass ends before the leaf `first`
-  kLeaveUsedCheck,      // the same, for a validation of the pass that fetched last
-  kPauseChecks,         // validations whose iterators live end here
-  kOpenOwedStep,        // the step of a batch that waited begins
-  kTurnIntoCheck,       // the step of `fetched` is a validation, as this forward shows
-  kTurnIntoUnused,      // the same, because nothing was trained with its batch
-  kTurnLastIntoUnused,  // the part of the step on the batch that was fetched last is a validation
-  kTurnIntoLook,        // the step is a validation without a loader
-  kTurnRestIntoLook,    // the same, except for the fetches that the step began with
-  kMakeRoomForCheck,    // the step ends before a validation, or begins after it
-  kOpenLook,            // a validation without a loader begins
-  kLeaveLook,           // the validation without a loader ends before the leaf `first`
-  kLeaveUsedLook,       // the same, and the backward went through forwards in it
-  kLookFromLoads,       // a validation without a loader begins, with the fetches before it
-  kLookFromRollout,     // a validation without a loader begins, with the forwards before it
-  kStepFromLoads,       // a step begins, with the fetches before it
-  kEndStepForLook,      // the step ends, and a validation without a loader begins
-  kEndStepBelowScope,   // the same, where the program has opened a scope inside the step
-  kCarveCheck,          // the step ended before the leaves, which were a validation
-  kCarveLongCheck,      // the same, and the validation goes on
-  kNextLeft,            // a step on the next of the batches that are left begins, or the epoch ends
-  kNextLeftWithLeaves,  // the same, and the step began among the leaves
-  kNextIteration,       // the next step begins
-  kBeginWithLeaves,     // a step begins, with the leaves that are certain to be a part of it
-  kBeginAmongLeaves,    // the next step began among the leaves
-  kSplitIteration,      // the step begins at the leaf `first`; what came before was a validation
-  kMarkEvaluation,      // nothing trains with the batch of `fetched`, as far as is known
-};
-inline constexpr std::size_t kMoves = std::size_t(Move::kMarkEvaluation) + 1;
-
-// What is to be asked when the move is made, about the forward, backward or optimizer step that
-// begins: the event.
-enum class Question : std::uint8_t {
-  kNothing,        // nothing: the verdict is the last
-  kValidation,     // the first: is a validation under way, and does the event belong to it?
-  kOwedStep,       // does a batch wait for its step?
-  kStep,           // is a step under way, and does the event belong to it?
-  kStepAfterRoom,  // the same, after room was made for a validation
-  kLoader,         // are batches left of a loader that is exhausted?
-  kWithLoader,     // where does the event belong in a loop over a loader?
-  kWithoutLoader,  // where does the event belong in a loop without a loader?
-};
-
-struct Verdict {
-  Move move = Move::kStay;
-  Question next = Question::kNothing;
-  std::size_t first = 0;  // the leaf that the move is about
-  bool loads = false;     // the fetches among the leaves belong to the scope that begins
-  bool pend = false;      // the forward or backward that begins is provisional
-  bool watch = false;     // ask autograd whether a backward goes through the forward that begins
-  bool decide = false;    // the backward that begins decides about the forwards before it
-  // What else follows, in this order.
-  bool promote = false;  // the pass that opened the step may get an epoch
-  bool prove = false;    // the batches of the step are trained with
-  bool settle = false;   // the leaves stay where they are
-};
 
 // -- what runs (judge_forward.cpp, judge_training.cpp) --
 
@@ -184,6 +123,106 @@ struct PlainEvidence {
   bool nothing_else = false;  // no batch is owed or left, and nothing else is open
 };
 bool is_plain(const PlainEvidence& seen) noexcept;
+
+// -- passes and steps (judge_pass.cpp) --
+
+// After more iterations than this on one batch, the loader no longer feeds them: no pass leads.
+inline constexpr std::uint32_t kMostIterations = 16;
+// Can the pass be the leader? The newest that can is the one.
+inline bool may_lead(const PassEvidence& pass) noexcept {
+  if (pass.relation.parted) return false;
+  return pass.trained || (!pass.evaluates && pass.role == PassEvidence::Role::kOwner);
+}
+// Rule 4: so many fetches came before anything was done with a batch. How many of them were made
+// ahead?
+std::uint32_t count_ahead(std::uint32_t fetches) noexcept;
+// Rule 4: a loader is exhausted. How many of its batches had no finished step, and how many of them
+// make a step? The last fetch, which gave no batch, is counted in `idle` and `count`.
+struct Unfinished {
+  std::uint32_t left = 0, per_step = 1;
+};
+Unfinished judge_unfinished(const PassEvidence& pass) noexcept;
+
+// -- the levels of others, rule 8 (judge_pass.cpp) --
+
+// A scope that is open on the stack.
+struct OpenScope {
+  bool owns_epochs = false, owns_steps = false, owns_validation = false;  // a trainer's, as flags
+  bool named = false;  // it has the name of a level
+  Level level = Level::kEpoch;
+  bool ours = false;
+  std::uint64_t sequence = 0;
+};
+// Adds what this scope takes. To be called from the innermost scope outwards.
+inline void add_open(Levels& found, const OpenScope& scope) noexcept {
+  const bool theirs = scope.named && !scope.ours;
+  const bool epoch = scope.named && scope.level == Level::kEpoch;
+  found.epoch |= scope.owns_epochs || (theirs && epoch);
+  found.step |= scope.owns_steps || (theirs && scope.level == Level::kStep);
+  found.validation |= scope.owns_validation || (theirs && scope.level == Level::kValidation);
+  if (epoch && found.innermost_epoch == 0) found.innermost_epoch = scope.sequence;
+}
+// Adds what trainers, and the program's own loops, have said they open themselves.
+Levels add_claims(Levels found, const Claims& claims) noexcept;
+
+// -- the step that is open (judge_step.cpp) --
+
+// Rules 3 and 8: a batch is fetched to be trained with. In which step is the fetch?
+enum class StepOfFetch : std::uint8_t {
+  kPresent,  // in the one that is open
+  kNext,     // in the next one, which begins
+  kTheirs,   // in none of ours: steps are not ours to open
+};
+struct FetchedInStep {
+  bool step_open = false;
+  bool done = false;      // the step has had its optimizer step
+  bool closable = false;  // the step is on this stack, and nothing is open inside it
+  bool taken = false;     // steps are not ours to open
+};
+StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept;
+
+// Rule 3: a validation is about to begin. What becomes of the step?
+enum class Room : std::uint8_t {
+  kStepGoesOn,  // it is around the validation, or there is none
+  kStepEnds,    // it is done, and ends before the validation
+  kStepWaits,   // it has only its batch, so it is taken back and begins after the validation
+};
+struct StepBeforeCheck {
+  bool innermost = false;  // the step is open, and nothing is open inside it
+  bool done = false, proven = false;
+  bool only_fetches = false;  // all leaves are fetches, and lie in the step
+  bool untouched = false;     // nothing else was recorded
+};
+Room judge_room(const StepBeforeCheck& seen) noexcept;
+
+// Rule 5: a backward has ended. Is no optimizer going to step, because the program updates by hand?
+// Then the step is done.
+struct EndedBackward {
+  bool announced = false;          // a trainer announces everything
+  bool in_optimizer = false;       // an optimizer's step is under way, around the backward
+  bool optimizer_stepped = false;  // some optimizer has stepped
+  bool optimizer_owns = false;     // an optimizer owns what was trained
+  bool step_open = false;
+};
+bool updates_by_hand(const EndedBackward& seen) noexcept;
+
+// The batches of the step are trained with. Does that show that this pass is trained with?
+// `innermost`: it is the innermost pass that has a scope. `stray`: its batch came in the middle of
+// an iteration without a loader.
+bool is_proven(const PassEvidence& pass, bool innermost, bool stray) noexcept;
+
+// An optimizer begins a step with a closure, which runs the model itself. What was that which ran
+// before? `step_done`: a step is open and has had its optimizer step.
+enum class BeforeClosure : std::uint8_t {
+  kMayBeUsed,  // a part of what is under way
+  kWasLook,    // a look, which followed the step
+  kIsOver,     // something that ends here
+};
+BeforeClosure judge_before_closure(const Leaves& leaves, bool step_done) noexcept;
+
+// A step begins below the scope `parent`. Index of the first leaf that is certain to be a part of
+// it; size(): none is.
+std::size_t first_in_step(const Leaves& leaves, std::uint64_t parent) noexcept;
 
 // -- what ends (judge_end.cpp) --
 

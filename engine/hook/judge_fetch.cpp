@@ -57,7 +57,7 @@ NewPass judge_new_pass(bool evaluates, bool validation_taken, bool in_epoch) noe
 }
 
 NextFetch judge_next_fetch(const PassEvidence& pass, Hint hint, bool validation_taken) noexcept {
-  if (pass.evaluates && !pass.trained) {
+  if (pass.is_check()) {
     return pass.role == PassEvidence::Role::kOwner ? NextFetch::kOfValidation
                                                    : NextFetch::kResumesValidation;
   }

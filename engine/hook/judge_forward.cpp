@@ -1,11 +1,11 @@
 // Where a forward belongs.
-#include <cassert>
 #include <cstddef>
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/judge.h"
 #include "engine/hook/leaves.h"
 #include "engine/hook/pass.h"
+#include "engine/hook/verdict.h"
 
 namespace sonde::hook {
 
@@ -52,7 +52,7 @@ Verdict in_check(const Evidence& seen) noexcept {
   const bool looked_at = seen.leaves.only_sure_after(load);
   const bool open = !check.fetch.off && load < seen.leaves.size() && !looked_at;
   if (open || !trains_again(seen))
-    return {.move = Move::kStayInCheck, .pend = true, .watch = seen.gradients};
+    return {.move = Move::kStayInCheck, .event = {.pend = true, .watch = seen.gradients}};
   // The first batch was fetched with gradients on. Models ran on it with gradients off, and now it
   // is trained with.
   if (seen.leader == nullptr && !check.fetch.off && looked_at)
@@ -60,7 +60,7 @@ Verdict in_check(const Evidence& seen) noexcept {
   // Rule 1: forwards at the end of the validation whose module no optimizer trains (a teacher)
   // belong to the step.
   if (const std::size_t first = seen.leaves.first_foreign(); first < seen.leaves.size())
-    return {.move = Move::kLeaveCheck, .next = Question::kOwedStep, .first = first};
+    return {.move = Move::kLeaveCheck, .next = Question::kOwedStep, .about = {.first = first}};
   return {.move = Move::kPauseChecks, .next = Question::kOwedStep};
 }
 
@@ -73,8 +73,8 @@ Verdict in_unproven_pass(const Evidence& seen) noexcept {
                       seen.leaves.only_loads();
   const bool turned = checks && seen.step_innermost;
   return {.move = checks ? Move::kTurnIntoCheck : Move::kStay,
-          .pend = true,
-          .watch = seen.gradients && (pass.evaluates || turned || can_promote(seen))};
+          .event = {.pend = true,
+                    .watch = seen.gradients && (pass.evaluates || turned || can_promote(seen))}};
 }
 
 // Rule 3, in a step on a batch of a loader that is trained with.
@@ -85,14 +85,14 @@ Verdict in_pass_step(const Evidence& seen, bool room_made) noexcept {
     // Another pass has fetched a batch since: the next fetch tells whether that was a validation.
     if (seen.last != nullptr && seen.last != &pass && !seen.last->trained &&
         !seen.last->evaluates && !seen.proven)
-      return {.pend = true};
+      return {.event = {.pend = true}};
     // Evaluation mode and gradients off, before anything is done with the batch.
     if (reading.sure && !seen.training && !seen.trains_in_eval && !seen.proven)
       return {.move = Move::kMakeRoomForCheck, .next = Question::kStepAfterRoom};
   }
   // The batch may have been fetched for nothing.
   const bool pend = (reading.sure || pass.fetch.drained) && !seen.proven;
-  return {.pend = pend, .settle = !pend};
+  return {.event = {.pend = pend}, .after = {.settle = !pend}};
 }
 
 // A step is under way.
@@ -101,22 +101,24 @@ Verdict in_step(const Evidence& seen) noexcept {
   if (seen.fetched != nullptr) return in_pass_step(seen, false);
   // Rule 5.
   const bool pend = !seen.proven && (seen.leader == nullptr || !seen.leaves.empty());
-  return {.pend = pend, .watch = pend && seen.gradients && has_forward(seen)};
+  return {.event = {.pend = pend, .watch = pend && seen.gradients && has_forward(seen)}};
 }
 
 // Rules 2 and 9, where a validation without a loader is open.
 Verdict in_look(const Evidence& seen) noexcept {
   if (seen.reading.evaluates || seen.reading.foreign) {
     const bool sure = seen.reading.sure;
-    return {.move = sure ? Move::kStayInLook : Move::kStay, .pend = !sure, .watch = seen.gradients};
+    return {.move = sure ? Move::kStayInLook : Move::kStay,
+            .event = {.pend = !sure, .watch = seen.gradients}};
   }
   // Forwards in the look had gradients, so a backward may still go through them. Until then this
   // forward is in the look, too.
-  if (seen.leaves.has_hinted() && seen.gradients) return {.pend = true, .watch = true};
+  if (seen.leaves.has_hinted() && seen.gradients) return {.event = {.pend = true, .watch = true}};
   // Rule 1: forwards at the end of the look whose module no optimizer trains (a teacher) belong to
   // the step.
-  return {
-      .move = Move::kLeaveLook, .next = Question::kOwedStep, .first = seen.leaves.first_foreign()};
+  return {.move = Move::kLeaveLook,
+          .next = Question::kOwedStep,
+          .about = {.first = seen.leaves.first_foreign()}};
 }
 
 // Rule 4: the loader is exhausted, but batches are left. Is this forward on the next of them?
@@ -131,23 +133,28 @@ bool forward_is_on_left(const Evidence& seen) noexcept {
 Verdict with_loader(const Evidence& seen) noexcept {
   const bool gradients = seen.gradients;
   if (!seen.step_open) {
-    if (seen.taken.step || seen.inside_scope) return {.settle = true};  // rule 8
+    if (seen.taken.step || seen.inside_scope) return {.after = {.settle = true}};  // rule 8
     const bool loads = only_loads_to_move(seen) && seen.stands_free;
     if (seen.reading.evaluates)
-      return {.move = Move::kLookFromLoads, .loads = loads, .pend = gradients, .watch = gradients};
+      return {.move = Move::kLookFromLoads,
+              .about = {.loads = loads},
+              .event = {.pend = gradients, .watch = gradients}};
     // Nothing was fetched for this forward, so it may be a look.
-    return {.move = Move::kStepFromLoads, .loads = loads, .pend = true, .settle = true};
+    return {.move = Move::kStepFromLoads,
+            .about = {.loads = loads},
+            .event = {.pend = true},
+            .after = {.settle = true}};
   }
   if (!seen.reading.evaluates && !seen.reading.foreign) {
     // If the leading optimizer steps again, this forward was on the next of the batches left.
     const bool pend = seen.leader->fetch.drained && !seen.cycle.complete();
-    return {.pend = pend, .settle = !pend};
+    return {.event = {.pend = pend}, .after = {.settle = !pend}};
   }
   // Forwards with gradients off after the optimizer step are a validation, whatever the model.
   if (seen.cycle.full() && seen.step_innermost)
-    return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
+    return {.move = Move::kEndStepForLook, .event = {.pend = gradients, .watch = gradients}};
   // This forward may be a part of the step, for another optimizer; the next fetch will tell.
-  return {.move = seen.leaves.full() ? Move::kCarveLongCheck : Move::kStay, .pend = true};
+  return {.move = seen.leaves.full() ? Move::kCarveLongLook : Move::kStay, .event = {.pend = true}};
 }
 
 // Rules 2 and 5: no loader feeds the loop, and no step is open.
@@ -155,49 +162,47 @@ Verdict without_step(const Evidence& seen) noexcept {
   const bool known = seen.knows_training || seen.owned;
   const bool gradients = seen.gradients;
   if (seen.reading.evaluates) {
-    if (has_backward(seen)) return {.pend = true};  // in the middle of an accumulation
+    if (has_backward(seen)) return {.event = {.pend = true}};  // in the middle of an accumulation
     // A backward would make this forward training, whatever the mode.
     if (gradients && (!known || seen.inside_scope || has_forward(seen)))
-      return {.pend = true, .watch = true};
-    if (!known || seen.taken.validation) return {.settle = true};  // rule 8
+      return {.event = {.pend = true, .watch = true}};
+    if (!known || seen.taken.validation) return {.after = {.settle = true}};  // rule 8
     return {.move = Move::kLookFromLoads,
-            .loads = only_loads_to_move(seen),
-            .pend = gradients,
-            .watch = gradients};
+            .about = {.loads = only_loads_to_move(seen)},
+            .event = {.pend = gradients, .watch = gradients}};
   }
   if ((seen.counted_open || seen.knows_training) && !seen.inside_scope)
-    return {.move = Move::kBeginWithLeaves, .pend = true, .watch = gradients};
+    return {.move = Move::kBeginWithLeaves, .event = {.pend = true, .watch = gradients}};
   // If a backward follows, this is the first iteration. As many forwards as leaves can be kept,
   // without a backward, are a rollout.
   const bool rollout = known && seen.leaves.full() && !has_backward(seen) && movable(seen);
   return {.move = rollout ? Move::kLookFromRollout : Move::kStay,
-          .pend = true,
-          .watch = gradients && !rollout && has_forward(seen)};
+          .event = {.pend = true, .watch = gradients && !rollout && has_forward(seen)}};
 }
 
 // Rule 5: no loader feeds the loop.
 Verdict without_loader(const Evidence& seen) noexcept {
-  if (seen.taken.step) return {.settle = true};  // rule 8
+  if (seen.taken.step) return {.after = {.settle = true}};  // rule 8
   if (!seen.step_open) return without_step(seen);
   const bool gradients = seen.gradients;
   if (seen.cycle.complete() || (seen.scope_begun && !seen.cycle.known())) {
     if (!seen.reading.evaluates || (seen.scope_begun && gradients))
-      return {.move = Move::kNextIteration, .pend = true};
+      return {.move = Move::kNextIteration, .event = {.pend = true}};
     if (seen.scope_begun)
-      return {.move = Move::kEndStepBelowScope, .pend = gradients, .watch = gradients};
-    if (!seen.step_innermost) return {.settle = true};
-    return {.move = Move::kEndStepForLook, .pend = gradients, .watch = gradients};
+      return {.move = Move::kEndStepBelowScope, .event = {.pend = gradients, .watch = gradients}};
+    if (!seen.step_innermost) return {.after = {.settle = true}};
+    return {.move = Move::kEndStepForLook, .event = {.pend = gradients, .watch = gradients}};
   }
   // The next optimizer step tells whether another iteration has begun.
-  Verdict verdict{.pend = true,
-                  .watch = gradients && (seen.reading.evaluates || has_forward(seen))};
+  Verdict verdict{
+      .event = {.pend = true, .watch = gradients && (seen.reading.evaluates || has_forward(seen))}};
   if (!seen.leaves.full()) return verdict;
   // As many leaves as can be kept are too many for the end of the last iteration.
   if (!has_backward(seen)) {
-    verdict.move = Move::kCarveLongCheck;
+    verdict.move = Move::kCarveLongLook;
   } else if (movable(seen)) {
     verdict.move = Move::kBeginAmongLeaves;
-    verdict.prove = verdict.settle = true;
+    verdict.after.prove = verdict.after.settle = true;
   }
   return verdict;
 }
@@ -232,8 +237,7 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
     case Question::kNothing:
       break;
   }
-  assert(false);  // no verdict leads to that question
-  return {};
+  return not_asked();
 }
 
 }  // namespace sonde::hook

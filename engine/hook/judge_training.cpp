@@ -1,11 +1,11 @@
 // Where a backward and an optimizer step belong, and what they show of the forwards before them.
-#include <cassert>
 #include <cstddef>
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/judge.h"
 #include "engine/hook/leaves.h"
 #include "engine/hook/pass.h"
+#include "engine/hook/verdict.h"
 
 namespace sonde::hook {
 
@@ -34,17 +34,11 @@ bool can_promote(const Evidence& seen) noexcept {
 
 namespace {
 
-// No verdict leads to this question.
-Verdict not_asked() noexcept {
-  assert(false);
-  return {};
-}
-
 // The backward trains with the batch of the step. Where there are several forwards, autograd tells
 // which of them it goes through.
 Verdict in_step(const Evidence& seen) noexcept {
-  if (seen.leaves.watched()) return {.pend = true, .decide = true};
-  return {.promote = true, .prove = true, .settle = true};
+  if (seen.leaves.watched()) return {.event = {.pend = true, .decide = true}};
+  return {.after = {.promote = true, .prove = true, .settle = true}};
 }
 
 // Where a backward belongs that shows no validation to be training. `leader`: null where no loader
@@ -55,18 +49,19 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
   if (seen.step_open && leader != nullptr) {
     // Rule 4: the backward may be on the next of the batches that are left. Otherwise rule 9.
     const bool pend = leader->fetch.drained && (seen.cycle.full() || forward);
-    return {.pend = pend, .prove = true, .settle = !pend};
+    return {.event = {.pend = pend}, .after = {.prove = true, .settle = !pend}};
   }
   if (seen.step_open) {
     // Rule 5.
-    if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun)) return {.pend = true};
-    return {.move = Move::kNextIteration, .prove = true, .settle = true};
+    if (!seen.cycle.complete() && (seen.cycle.known() || !seen.scope_begun))
+      return {.event = {.pend = true}};
+    return {.move = Move::kNextIteration, .after = {.prove = true, .settle = true}};
   }
   // Inside a scope of the program's, the optimizer's step will show where the iteration belongs.
   if (seen.trains_owned && seen.inside_scope)
-    return {.pend = leader == nullptr, .prove = leader != nullptr};
+    return {.event = {.pend = leader == nullptr}, .after = {.prove = leader != nullptr}};
   if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};
-  return {.prove = true, .settle = true};  // rule 8
+  return {.after = {.prove = true, .settle = true}};  // rule 8
 }
 
 // Rule 4: batches are left, and no forward came: is this backward on the next of them?
@@ -86,8 +81,8 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
     case Question::kValidation:
       // Rule 2: a backward speaks against a validation, unless it went through something else.
       if (seen.check != nullptr || seen.look_open) {
-        if (seen.leaves.watched()) return {.pend = true, .decide = true};
-        Verdict verdict{.move = Move::kLeaveLook};
+        if (seen.leaves.watched()) return {.event = {.pend = true, .decide = true}};
+        Verdict verdict{.move = Move::kLeaveLook, .about = {.first = kAllLeave}};
         if (seen.check != nullptr) verdict = judge_trained_check(seen);
         verdict.next = Question::kLoader;
         return verdict;
@@ -117,7 +112,7 @@ Verdict judge_trained_check(const Evidence& seen) noexcept {
   // Rule 2: what was fetched and run with gradients off stays a validation.
   const std::size_t first = seen.leaves.after_sure();
   if (check.fetch.off && (first > 0 || (check.batches.sure && seen.leaves.empty())))
-    return {.move = Move::kLeaveCheck, .first = first};
+    return {.move = Move::kLeaveCheck, .about = {.first = first}};
   return {.move = Move::kTrainCheck};
 }
 
@@ -140,8 +135,9 @@ Verdict judge_check(const Evidence& seen, std::size_t first) noexcept {
   // likely than a look at one batch whose iterator lives on.
   const bool looked_at = first > 0 && load < first && !on_top && (check.nested || check.fetch.off);
   // The backward went through nothing of the validation.
-  if (leaves.unused()) return {.move = Move::kLeaveCheck, .first = leaves.size()};
-  if (is_free(seen) && (certain || looked_at)) return {.move = Move::kLeaveCheck, .first = first};
+  if (leaves.unused()) return {.move = Move::kLeaveCheck, .about = {.first = none_leave(leaves)}};
+  if (is_free(seen) && (certain || looked_at))
+    return {.move = Move::kLeaveCheck, .about = {.first = first}};
   return judge_trained_check(seen);
 }
 
@@ -155,8 +151,8 @@ Verdict judge_step(const Evidence& seen, std::size_t first) noexcept {
   const PassEvidence* last = seen.last;
   const bool on_top = last != pass && last != nullptr && !last->trained;
   if (passed_over && pass != nullptr && on_top && leaves.find(last->load_at) < first)
-    return {.move = Move::kLeaveUsedCheck, .first = first};
-  if (passed_over) return {.move = Move::kSplitIteration, .first = first};
+    return {.move = Move::kLeaveUsedCheck, .about = {.first = first}};
+  if (passed_over) return {.move = Move::kSplitIteration, .about = {.first = first}};
   // The backward went through nothing that was done with the batch of the step.
   if (pass != nullptr && leaves.none_used() && leaves.find(pass->load_at) < leaves.size())
     return {.move = Move::kMarkEvaluation};
@@ -175,7 +171,7 @@ Verdict judge_used(const Evidence& seen) noexcept {
     // If the backward went through forwards of the look, the model in there is the one that trains.
     const bool through = leaves.watched() && !leaves.none_used();
     return {.move = through ? Move::kLeaveUsedLook : Move::kLeaveLook,
-            .first = is_free(seen) ? first : leaves.size()};
+            .about = {.first = is_free(seen) ? first : none_leave(leaves)}};
   }
   if (seen.step_open && !seen.done) return judge_step(seen, first);
   return {};
@@ -185,14 +181,14 @@ Verdict judge_used(const Evidence& seen) noexcept {
 
 Verdict judge_graph(const Evidence& seen) noexcept {
   Verdict verdict = judge_used(seen);
-  verdict.promote = verdict.prove = verdict.settle = true;
+  verdict.after.promote = verdict.after.prove = verdict.after.settle = true;
   return verdict;
 }
 
 namespace {
 
 Verdict place_optimizer(const Evidence& seen, const OptimizerCall& call) noexcept {
-  Verdict verdict{.prove = true, .settle = true};
+  Verdict verdict{.after = {.prove = true, .settle = true}};
   // Rule 5: the leading optimizer steps again. A closure runs the model itself: after a complete
   // iteration it is the next one.
   const bool repeats =
@@ -202,7 +198,7 @@ Verdict place_optimizer(const Evidence& seen, const OptimizerCall& call) noexcep
   } else if (!seen.step_open && !seen.taken.step) {
     verdict.move = Move::kBeginWithLeaves;
   } else {
-    verdict.promote = true;
+    verdict.after.promote = true;
   }
   return verdict;
 }
@@ -221,7 +217,7 @@ Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Questio
       if (seen.look_open)
         return {.move = Move::kLeaveLook,
                 .next = Question::kOwedStep,
-                .first = seen.leaves.watched() ? seen.leaves.size() : 0};
+                .about = {.first = seen.leaves.watched() ? none_leave(seen.leaves) : kAllLeave}};
       [[fallthrough]];
     case Question::kOwedStep:
       if (seen.owed != nullptr && !seen.step_open)
@@ -265,22 +261,22 @@ Verdict judge_unproven(const Evidence& seen, const PassEvidence* next) noexcept 
 
 Verdict judge_stretch(const Evidence& seen, const PassEvidence* next) noexcept {
   const Leaves& leaves = seen.leaves;
-  Verdict verdict{.settle = true};
+  Verdict verdict{.after = {.settle = true}};
   const bool backward = leaves.has(Leaf::Kind::kBackward);
   if (seen.step_open && seen.done) {
     if (leaves.only_evaluation(seen.leader != nullptr)) {
-      verdict.move = Move::kCarveCheck;  // rules 2 and 3
+      verdict.move = Move::kCarveLook;  // rules 2 and 3
     } else if (seen.leader == nullptr && (!seen.cycle.known() || seen.cycle.complete()) &&
                backward && leaves.after_stuck() == 0 && seen.none_opened) {
       verdict.move = Move::kBeginAmongLeaves;  // rule 5
-      verdict.prove = true;
+      verdict.after.prove = true;
     }
   } else if (seen.step_open && !seen.proven && seen.step_innermost) {
     verdict.move = judge_unproven(seen, next).move;
   } else if (!seen.step_open && backward && leaves.after_stuck() == 0 &&
              leaves.parent() == seen.parent && !seen.taken.step) {
     verdict.move = Move::kBeginWithLeaves;  // rule 5: an accumulation without its optimizer step
-    verdict.prove = true;
+    verdict.after.prove = true;
   }
   return verdict;
 }

@@ -54,7 +54,8 @@ void LastStep::identify(Place& place, const void* optimizer) noexcept {
 
 // Called at few steps only: where one is expected to be the last, and where the clock is asked.
 bool LastStep::look_at(Place& place, bool final) noexcept {
-  place.likely_last = place.steps == place.expected || (final && place.in_final++ < kMostPerBatch);
+  place.likely_last =
+      place.steps == place.expected || (final && place.in_final++ < kMostMeasuredOnLast);
   const bool due = place.likely_last || (place.steps >= place.sample && wants_sample(place));
   if (due) place.sample = 2 * place.steps;
   place.look = std::min(place.expected > place.steps ? place.expected : kNever, place.sample);

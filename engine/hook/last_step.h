@@ -44,7 +44,7 @@ class LastStep {
 
  private:
   // At most this many steps on the last batch are measured: a loop of any length may run on it.
-  static constexpr std::uint32_t kMostPerBatch = 4;
+  static constexpr std::uint32_t kMostMeasuredOnLast = 4;
   // Measuring takes at most one part in this many of the time, for all optimizers together.
   static constexpr std::uint64_t kPart = 1000;
   // The first step of an epoch is always measured. Of optimizers that come and go within the epoch,

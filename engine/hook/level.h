@@ -15,6 +15,12 @@ bool epochs_announced(const record::Lane& stack) noexcept;
 
 enum class Level : std::uint8_t { kEpoch, kStep, kValidation };
 
+// Which levels of the tree are not ours to open (rule 8), and the innermost epoch, ours or not.
+struct Levels {
+  bool epoch = false, step = false, validation = false;
+  std::uint64_t innermost_epoch = 0;  // the sequence of its scope; 0: there is none
+};
+
 // What trainers, and the program's own loops over batches, have said they open themselves, as
 // counts of calls that nest.
 struct Claims {

@@ -36,7 +36,7 @@ void open_counted(Seen& seen, Here here, const Moment& now) {
 bool next_iteration(Seen& seen, Here here, const Moment& now) {
   if (seen.step.is_open()) {
     if (!seen.step.is_on(here.stack)) return false;
-    if (!record::is_innermost(seen.step.scope)) return replace_step(seen, here);
+    if (!record::is_innermost(seen.step.scope())) return replace_step(seen, here);
     settle(seen);
     close_step(seen, here.thread, now);
   }
@@ -54,26 +54,25 @@ bool next_iteration(Seen& seen, Here here, const Moment& now) {
 // that scope, and takes the place of the old step around it.
 bool replace_step(Seen& seen, Here here) {
   if (!seen.step.ends_below_scope()) return false;
-  const Moment start = Moment::at(record::above(seen.step.scope).start_ns());
+  const Moment start = Moment::at(record::above(seen.step.scope()).start_ns());
   const bool full =
-      seen.is_counted_full() && record::is_directly_inside(seen.step.scope, seen.counted.scope);
+      seen.is_counted_full() && record::is_directly_inside(seen.step.scope(), seen.counted.scope);
   if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
-      seen.leaves.parent() == seen.step.scope.sequence) {
+      seen.leaves.parent() == seen.step.scope().sequence) {
     const Moment end(seen.leaves.front());
-    write_check(seen, here, end, start);
-    renew_span(here.thread, seen.step.scope, full ? 0 : seen.step.next, end, start);
+    write_look(seen, here, end, start);
+    renew_span(here.thread, seen.step.handle(), full ? 0 : seen.step.next(), end, start);
   } else {
     settle(seen);
-    renew_span(here.thread, seen.step.scope, full ? 0 : seen.step.next, start, start);
+    renew_span(here.thread, seen.step.handle(), full ? 0 : seen.step.next(), start, start);
   }
   if (full) {
     report_epoch(seen, seen.counted.scope.sequence);
     seen.counted.full_parent = seen.counted.parent;
     renew_span(here.thread, seen.counted.scope, seen.epochs.next, start, start);
-    seen.step.epoch = seen.counted.scope.sequence;
-    seen.step.next = 0;
+    seen.step.count_anew(seen.counted.scope.sequence, 0);
   }
-  seen.step.replace();
+  seen.step.begin_in_place();
   seen.cycle.begin();
   return true;
 }
@@ -82,7 +81,7 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
   if (!seen.counted.scope) return;
   report_epoch(seen, seen.counted.scope.sequence);
   if (seen.counted.is_open()) {
-    if (seen.step.is_open() && record::is_inside(seen.step.scope, seen.counted.scope))
+    if (seen.step.is_open() && record::is_inside(seen.step.scope(), seen.counted.scope))
       close_step(seen, thread, now);
     close_span(thread, seen.counted.scope, now);
   }
@@ -92,7 +91,7 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
 
 void step_with_leaves(Seen& seen, Here here, const Moment& start) {
   const Leaves mine = std::exchange(seen.leaves, {});
-  if (seen.step.owed != nullptr && !seen.step.is_open()) open_owed_step(seen, here, start);
+  if (seen.passes.owed != nullptr && !seen.step.is_open()) open_owed_step(seen, here, start);
   if (!seen.step.goes_on()) {  // otherwise gradients are being accumulated
     if (seen.passes.leader() == nullptr) {
       next_iteration(seen, here, start);
@@ -102,16 +101,14 @@ void step_with_leaves(Seen& seen, Here here, const Moment& start) {
   }
   seen.leaves = mine;
   seen.leaves.move(
-      0, seen.step.is_open() ? seen.step.scope.sequence : record::current_parent(here.stack));
+      0, seen.step.is_open() ? seen.step.scope().sequence : record::current_parent(here.stack));
 }
 
 // -- what belongs to the next iteration --
 
 // A step begins, with those of the leaves that are certain to be a part of it.
 void begin_with_leaves(Seen& seen, Here here, const Moment& now) {
-  const bool theirs =
-      !seen.leaves.empty() && seen.leaves.parent() == record::current_parent(here.stack);
-  Leaves mine = seen.leaves.split(theirs ? seen.leaves.after_stuck() : seen.leaves.size());
+  Leaves mine = seen.leaves.split(first_in_step(seen.leaves, record::current_parent(here.stack)));
   settle(seen);
   const Moment start = mine.empty() ? Moment(now) : Moment(mine.front());
   seen.leaves = std::move(mine);
@@ -124,14 +121,14 @@ void begin_among_leaves(Seen& seen, Here here, const Moment& now) {
   const std::size_t first = first_trained(seen.leaves, seen.learnt.bare);
   const Moment start = first < seen.leaves.size() ? Moment(seen.leaves[first]) : Moment(now);
   if (first > 0) {
-    carve_check(seen, here);
+    carve_look(seen, here);
     if (seen.look.is_open()) close_span(here.thread, seen.look.scope, start);
   }
   Leaves mine = seen.leaves.split(first);
   settle(seen);
   const bool begun = next_iteration(seen, here, start);
   seen.leaves = std::move(mine);
-  if (begun) seen.leaves.move(0, seen.step.scope.sequence);
+  if (begun) seen.leaves.move(0, seen.step.scope().sequence);
 }
 
 // The backward did not go through forwards that were taken for a part of the step: they were an
@@ -140,22 +137,22 @@ void split_iteration(Seen& seen, Here here, std::size_t first) {
   const Moment begin(seen.leaves.front()), start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();
   Leaves mine = seen.leaves.split(first);
-  if (lonely && !seen.parents.has(seen.step.scope.sequence) && cancel_step(seen)) {
+  if (lonely && !seen.parents.has(seen.step.scope().sequence) && cancel_step(seen)) {
     cancel(seen, seen.counted.scope);
     seen.leaves.move(0, record::current_parent(here.stack));
     open_look(seen, here, begin);
     if (seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
     close_look(seen, here, start);
   } else {
-    record::ScopeHandle check = seen.step.scope;
-    record::relabel_scope(check, names().validation, record::kNoIndex);
+    record::ScopeHandle look = seen.step.scope();
+    record::relabel_scope(look, names().validation, record::kNoIndex);
     take_step_back(seen);
-    close_span(here.thread, check, start);
+    close_span(here.thread, look, start);
   }
   settle(seen);
   seen.leaves = std::move(mine);
   step_with_leaves(seen, here, start);
-  seen.step.proven = true;
+  seen.step.note_proven();
 }
 
 }  // namespace sonde::hook

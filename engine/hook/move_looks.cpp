@@ -70,7 +70,7 @@ void leave_look(Seen& seen, Here here, const Moment& now, std::size_t first) {
 }
 
 // An evaluation followed the end of the step: the step ends where the evaluation began.
-void carve_check(Seen& seen, Here here) {
+void carve_look(Seen& seen, Here here) {
   if (seen.leaves.empty() || !seen.step.is_open_innermost()) return;
   const Moment start(seen.leaves.front());
   close_step(seen, here.thread, start);
@@ -84,15 +84,14 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
   if (first == seen.leaves.size()) return;
   const Moment start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();
-  Pass* pass = seen.step.pass;
-  if (!seen.others.untouched(here.thread) || seen.parents.has(seen.step.scope.sequence) ||
-      !cancel_step(seen)) {
+  Pass* pass = seen.step.pass();
+  if (!seen.holds_only_leaves(here.thread) || !cancel_step(seen)) {
     if (fetched) return;
-    record::relabel_scope(seen.step.scope, names().validation, record::kNoIndex);
-    seen.look.scope = seen.step.scope;
+    record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
+    seen.look.scope = seen.step.scope();
     return take_step_back(seen);
   }
-  seen.step.owed = pass;
+  seen.passes.owed = pass;
   if (lonely) cancel(seen, seen.counted.scope);
   seen.leaves.move(0, record::current_parent(here.stack));
   open_look(seen, here, start);
@@ -100,12 +99,12 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
 }
 
 // The leaves were an evaluation, beside the step.
-void write_check(Seen& seen, Here here, const Moment& start, const Moment& end) {
+void write_look(Seen& seen, Here here, const Moment& start, const Moment& end) {
   const std::uint64_t sequence = record::take_sequence(here.thread);
   seen.leaves.move(0, sequence);
   settle(seen);
   record::write_span(here.thread, {.sequence = sequence,
-                                   .parent = record::view_of(seen.step.scope).parent(),
+                                   .parent = record::view_of(seen.step.scope()).parent(),
                                    .start_ns = start.ns,
                                    .end_ns = end.ns,
                                    .name = names().validation});

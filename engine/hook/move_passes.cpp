@@ -62,13 +62,13 @@ void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   const Step& step = seen.step;
   const Leaves& leaves = seen.leaves;
   const bool only_fetches =
-      !leaves.empty() && leaves.only_loads() && leaves.parent() == step.scope.sequence;
+      !leaves.empty() && leaves.only_loads() && leaves.parent() == step.scope().sequence;
   if (!fetched_for_nothing({.pass = pass,
                             .scope_open = record::is_open(pass.scope),
-                            .opened_step = step.pass == &pass,
+                            .opened_step = step.pass() == &pass,
                             .step_innermost = step.is_open_innermost(),
-                            .step_proven = step.proven,
-                            .step_certain = seen.parents.has(step.scope.sequence),
+                            .step_proven = step.proven(),
+                            .step_certain = seen.parents.has(step.scope().sequence),
                             .only_fetches = only_fetches,
                             .untouched = seen.others.untouched(thread)}))
     return;
@@ -85,14 +85,14 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
     forget_forward(seen, seen.look.scope, now);
     close_span(thread, seen.look.scope, now);
   }
-  if (pass.evaluates && !pass.trained) forget_forward(seen, pass.scope, now);
-  if (inside(seen.step.scope) && !(seen.step.is_empty(thread) && cancel_step(seen)))
+  if (pass.is_check()) forget_forward(seen, pass.scope, now);
+  if (inside(seen.step.scope()) && !(seen.step.is_reopened_and_empty(thread) && cancel_step(seen)))
     close_step_around(seen, thread, now);
 }
 
 void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
   // A validation of nothing is taken back: all that was in it is the fetch that gave no batch.
-  const bool empty = pass.evaluates && !pass.trained && record::is_open(pass.scope) &&
+  const bool empty = pass.is_check() && record::is_open(pass.scope) &&
                      record::is_innermost(pass.scope) &&
                      record::next_sequence(thread) == pass.scope.sequence + 2;
   if (empty && cancel(seen, pass.scope)) return;
@@ -107,14 +107,14 @@ void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& n
 
 void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
   drop_last_fetch(seen, thread, pass);
-  if (pass.role == Pass::Role::kOwner || seen.step.pass == &pass) settle(seen);
+  if (pass.role == Pass::Role::kOwner || seen.step.pass() == &pass) settle(seen);
   seen.passes.remember(pass);
   if (Pass* check = seen.passes.checking(); check != nullptr && check != &pass)
     check->relation.had_member = true;
   if (pass.role == Pass::Role::kMember && pass.trained) seen.passes.note_fed(pass);
   if (pass.role != Pass::Role::kOwner || !pass.scope) {
     // The pass opened the step, and nothing is open inside the step.
-    if (seen.step.pass == &pass && seen.step.is_open_innermost()) close_step(seen, thread, now);
+    if (seen.step.pass() == &pass && seen.step.is_open_innermost()) close_step(seen, thread, now);
     return forget(seen, pass);
   }
   end_inside(seen, thread, pass, now);
@@ -139,7 +139,7 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
 void drop_closed(Seen& seen, bool by_program) noexcept {
   CountedEpoch& counted = seen.counted;
   if (counted.scope && !counted.is_open()) {
-    if (wraps_one_iteration(seen.step.next, counted.parent == counted.full_parent))
+    if (wraps_one_iteration(seen.step.next(), counted.parent == counted.full_parent))
       counted.short_depth = std::min(counted.short_depth, record::scopes_around(counted.scope));
     report_epoch(seen, counted.scope.sequence);
     counted.scope = {};

@@ -1,6 +1,7 @@
 // Opening, closing and taking back steps.
 #include <cstdint>
 
+#include "engine/hook/judge.h"
 #include "engine/hook/level.h"
 #include "engine/hook/listeners.h"
 #include "engine/hook/moment.h"
@@ -16,7 +17,7 @@ namespace sonde::hook {
 using record::ThreadState;
 
 bool cancel_step(Seen& seen) {
-  if (!cancel(seen, seen.step.scope)) return false;
+  if (!cancel(seen, seen.step.handle())) return false;
   take_step_back(seen);
   return true;
 }
@@ -29,37 +30,38 @@ void take_step_back(Seen& seen) noexcept {
 void close_step(Seen& seen, ThreadState& thread, const Moment& now) {
   if (g_listeners.step_end != nullptr && now.event_number() != 0 && seen.step.is_open())
     g_listeners.step_end(now.event_number());
-  close_span(thread, seen.step.scope, now);
+  close_span(thread, seen.step.handle(), now);
 }
 
 void close_step_around(Seen& seen, ThreadState& thread, const Moment& now) {
-  if (seen.holds_program(seen.step.scope)) {
-    close_around(thread, seen.step.scope, now);
+  if (seen.holds_program(seen.step.scope())) {
+    close_around(thread, seen.step.handle(), now);
   } else {
     close_step(seen, thread, now);
   }
 }
 
-// Rule 3.
 void rotate_step(Seen& seen, Here here, const Moment& now) {
-  if (seen.step.is_open()) {
-    // Gradients are being accumulated, or a scope of the program's inside the step is still open:
-    // the step goes on.
-    if (!seen.step.done || !seen.step.is_on(here.stack) || !record::is_innermost(seen.step.scope)) {
-      if (!seen.leaves.only_loads()) settle(seen);
-      return;
-    }
-    close_step(seen, here.thread, now);
+  const Step& step = seen.step;
+  const StepOfFetch found =
+      judge_step_of_fetch({.step_open = step.is_open(),
+                           .done = step.done(),
+                           .closable = step.is_on(here.stack) && step.is_open_innermost(),
+                           .taken = seen.levels(here.stack).step});
+  if (found == StepOfFetch::kPresent) {
+    if (!seen.leaves.only_loads()) settle(seen);
+    return;
   }
+  if (step.is_open()) close_step(seen, here.thread, now);
   settle(seen);
-  if (seen.levels(here.stack).step) return;  // rule 8
-  open_step(seen, here, -1, now);
+  if (found == StepOfFetch::kNext) open_step(seen, here, -1, now);
 }
 
 void open_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {
   seen.step.count_in(open_level(here.stack, names().epoch));
   use_left(seen);
-  open_next_step(seen, here, index >= 0 ? index : seen.step.next, now);
+  open_next_step(seen, here, index >= 0 ? index : seen.step.next(), now);
+  seen.passes.owed = nullptr;
 }
 
 void open_next_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {

@@ -24,7 +24,7 @@ using record::ThreadState;
 bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   const bool owner = pass.role == Pass::Role::kOwner;
   if (!seen.others.untouched(thread)) return false;
-  if (pass.fetch.opened_step && seen.step.scope && !cancel_step(seen)) return false;
+  if (pass.fetch.opened_step && seen.step.scope() && !cancel_step(seen)) return false;
   if (owner && !cancel(seen, pass.scope)) return false;
   if (owner || pass.fetch.opened_step) seen.leaves.move(0, record::current_parent(*seen.stack));
   forget(seen, pass);
@@ -32,38 +32,38 @@ bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
 }
 
 // Models ran on the batch, and no backward came: what the fetch opened is not a step.
-void turn_into_validation(Seen& seen, Here here, Pass& pass) {
+void turn_into_check(Seen& seen, Here here, Pass& pass) {
   if (!seen.step.is_open_innermost()) return;
-  if (seen.step.pass != &pass) return turn_part_into_validation(seen, here, pass);
+  if (seen.step.pass() != &pass) return turn_part_into_check(seen, here, pass);
   pass.evaluates = true;
   if (pass.role != Pass::Role::kOwner) {
-    record::relabel_scope(seen.step.scope, names().validation, record::kNoIndex);
-    pass.scope = seen.step.scope;
+    record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
+    pass.scope = seen.step.scope();
     pass.role = Pass::Role::kOwner;
     pass.begun.first_check = pass.fetch.count;
     seen.passes.owners.push_back(&pass);
     return take_step_back(seen);
   }
-  if (seen.others.untouched(here.thread) && !seen.parents.has(seen.step.scope.sequence)) {
+  if (seen.holds_only_leaves(here.thread)) {
     seen.leaves.move(0, pass.scope.sequence);
     cancel_step(seen);
   } else {
-    record::relabel_scope(seen.step.scope, names().batch, seen.step.index);
+    record::relabel_scope(seen.step.scope(), names().batch, seen.step.index());
     close_step(seen, here.thread, Moment());
-    --seen.step.next;
+    seen.step.give_number_back();
   }
   record::relabel_scope(pass.scope, names().validation, record::kNoIndex);
 }
 
 // The batch of this pass was fetched while another batch waits to be trained with.
-void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
+void turn_part_into_check(Seen& seen, Here here, Pass& pass) {
   const std::size_t first = seen.leaves.find(pass.load_at);
   if (first == seen.leaves.size() || pass.role != Pass::Role::kMember) return;
   const Moment start(seen.leaves[first]);
-  if (seen.others.untouched(here.thread) && !seen.parents.has(seen.step.scope.sequence)) {
-    Pass* waiting = seen.step.pass;
+  if (seen.holds_only_leaves(here.thread)) {
+    Pass* waiting = seen.step.pass();
     cancel_step(seen);
-    seen.step.owed = waiting;
+    seen.passes.owed = waiting;
     seen.leaves.move(0, record::current_parent(here.stack));
   }
   own(seen, here, pass, true, start);
@@ -74,7 +74,7 @@ void turn_part_into_validation(Seen& seen, Here here, Pass& pass) {
 
 // The pass looked like a validation, and a backward shows that it trains: what has happened since
 // the last fetch is a step.
-void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
+void train_check(Seen& seen, Here here, Pass& pass, const Moment& now) {
   const bool since_fetch = !seen.leaves.empty() && seen.others.untouched(here.thread);
   const Moment start = since_fetch ? Moment(seen.leaves.front()) : Moment(now);
   pass.batches.no_hint = true;
@@ -96,10 +96,10 @@ void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now) {
   if (!seen.step.is_open() && !taken.step &&
       !seen.is_inside_scope(record::current_parent(here.stack), taken, here.stack)) {
     open_step(seen, here, -1, start);
-    seen.step.pass = &pass;
+    seen.step.note_fetch(pass);
     pass.batches.steps = std::max<std::uint64_t>(pass.batches.steps, 1);
   }
-  if (seen.step.is_open()) seen.leaves.move(0, seen.step.scope.sequence);
+  if (seen.step.is_open()) seen.leaves.move(0, seen.step.scope().sequence);
   promote(seen, here, pass);
   pass.trained = true;
 }
@@ -140,13 +140,13 @@ void keep_what_waits(Seen& seen, Here here, const Pass& next) {
   }
   pass.evaluates = false;
   seen.passes.take_along(pass, false);
-  seen.step.owed = &pass;
+  seen.passes.owed = &pass;
 }
 
 // The new epoch takes the place of the one around the step that the fetch of this pass has opened.
 void promote(Seen& seen, Here here, Pass& pass) {
-  if (seen.step.pass != &pass || !can_promote(seen.evidence(here))) return;
-  const Moment start = Moment::of(record::view_of(seen.step.scope));
+  if (seen.step.pass() != &pass || !can_promote(seen.evidence(here))) return;
+  const Moment start = Moment::of(record::view_of(seen.step.scope()));
   if (Pass* outer = seen.passes.innermost()) {
     seen.passes.remember(*outer);
     pass.scope = outer->scope;
@@ -166,10 +166,9 @@ void promote(Seen& seen, Here here, Pass& pass) {
     member->relation.outer_scope = pass.scope.sequence;
     member->relation.outer_fetches = pass.fetch.count;
   }
-  record::relabel_scope(seen.step.scope, names().step, 0);
-  seen.step.index = 0;
-  seen.step.next = 1;
-  seen.step.epoch = pass.scope.sequence;
+  record::relabel_scope(seen.step.scope(), names().step, 0);
+  seen.step.renumber(0);
+  seen.step.count_anew(pass.scope.sequence, 1);
   seen.cycle.reset();
 }
 

@@ -16,12 +16,12 @@ namespace sonde::hook {
 
 // A step begins. If the loader is exhausted, the step is on batches that are left.
 void use_left(Seen& seen) noexcept {
-  seen.step.left_of = nullptr;
+  seen.step.note_left(nullptr);
   Pass* pass = seen.passes.leader();
   if (pass == nullptr || !pass->fetch.drained) return;
-  if (seen.step.done && seen.step.owed != pass && !pass->on_last()) {
+  if (seen.step.done() && seen.passes.owed != pass && !pass->on_last()) {
     pass->fetch.left -= pass->batches.per_step;
-    seen.step.left_of = pass;
+    seen.step.note_left(pass);
   }
   seen.epochs.final_batch = pass->on_last();
 }
@@ -42,43 +42,46 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
   } else {
     use_left(seen);
     if (!seen.step.is_open() || !replace_step(seen, here)) {
-      seen.step.done = seen.step.proven = false;
+      seen.step.begin_unnumbered();
       seen.cycle.begin();
     }
   }
   const bool in_step = !last && seen.step.is_open();
   seen.leaves = std::move(mine);
-  seen.leaves.move(0, in_step ? seen.step.scope.sequence : record::current_parent(here.stack));
+  seen.leaves.move(0, in_step ? seen.step.scope().sequence : record::current_parent(here.stack));
 }
 
 // -- a batch that waits for the end of a validation (rule 3) --
 
-// A validation is about to begin: a step that is done ends before it. A step that has only its
-// batch is taken back and begins after the validation.
 void make_room_for_check(Seen& seen, Here here, const Moment& now) {
-  if (!seen.step.is_open_innermost()) return;
-  if (seen.step.done) return close_step(seen, here.thread, now);
-  if (seen.step.proven || !seen.leaves.only_loads() || !seen.others.untouched(here.thread)) return;
-  if (!seen.leaves.empty() && seen.leaves.parent() != seen.step.scope.sequence) return;
-  Pass* pass = seen.step.pass;
+  const Step& step = seen.step;
+  const Leaves& leaves = seen.leaves;
+  const bool in_step = leaves.empty() || leaves.parent() == step.scope().sequence;
+  const Room room = judge_room({.innermost = step.is_open_innermost(),
+                                .done = step.done(),
+                                .proven = step.proven(),
+                                .only_fetches = leaves.only_loads() && in_step,
+                                .untouched = seen.others.untouched(here.thread)});
+  if (room == Room::kStepEnds) close_step(seen, here.thread, now);
+  if (room != Room::kStepWaits) return;
+  Pass* pass = step.pass();
   if (!cancel_step(seen)) return;
   seen.leaves.move(0, record::current_parent(here.stack));
-  seen.step.owed = pass;
+  seen.passes.owed = pass;
 }
 
 // A validation came between a fetch and the use of its batch: the step begins now, before the
 // program opens a scope for it.
 void open_owed_step(Seen& seen, Here here, const Moment& now) {
-  Pass* pass = seen.step.owed;
+  Pass* pass = seen.passes.owed;
   if (pass == nullptr || seen.step.is_open() || seen.passes.checking() != nullptr) return;
   const Levels taken = seen.levels(here.stack);
   if (taken.step || seen.is_inside_scope(record::current_parent(here.stack), taken, here.stack))
     return;
   settle(seen);
   open_step(seen, here, -1, now);
-  seen.step.pass = pass;
+  seen.step.note_reopened(*pass);
   if (pass->batches.steps == 0) pass->batches.steps = pass->batches.step_fetch = 1;
-  seen.step.reopened = true;
   seen.others.touched = false;
 }
 

@@ -1,4 +1,4 @@
-// The table of moves: what each verdict of judge.h opens, closes and relabels.
+// The table of moves: what each verdict of judge.h ends and begins, and which function does it.
 #include "engine/hook/moves.h"
 
 #include <array>
@@ -26,6 +26,10 @@ struct Moving {
   bool made = true;  // false: see carry_out
 };
 
+// One function for each row of the table, named like its Move. Those of hook:: do the work for
+// other callers as well.
+namespace make {
+
 // -- what runs belongs where it is --
 
 void stay(Moving&) {}
@@ -37,52 +41,55 @@ void stay_in_check(Moving& move) {
 
 void stay_in_look(Moving& move) { settle_in_look(move.seen); }
 
-void mark_evaluation(Moving& move) { move.seen.step.pass->evaluates = true; }
+void mark_evaluation(Moving& move) { move.seen.step.pass()->evaluates = true; }
 
 // -- a validation of a pass --
 
 void train_check(Moving& move) {
-  turn_into_training(move.seen, move.here, *move.seen.passes.checking(), move.now);
+  hook::train_check(move.seen, move.here, *move.seen.passes.checking(), move.now);
 }
 
-void leave_check_before(Moving& move) {
-  leave_check(move.seen, move.here, *move.seen.passes.checking(), move.verdict.first, move.now);
+void leave_check(Moving& move) {
+  hook::leave_check(move.seen, move.here, *move.seen.passes.checking(), move.verdict.about.first,
+                    move.now);
 }
 
 void leave_used_check(Moving& move) {
   Pass& last = *move.seen.passes.last;
-  turn_part_into_validation(move.seen, move.here, last);
-  leave_check(move.seen, move.here, last, move.verdict.first, move.now);
+  turn_part_into_check(move.seen, move.here, last);
+  hook::leave_check(move.seen, move.here, last, move.verdict.about.first, move.now);
 }
 
-void pause_all_checks(Moving& move) { pause_checks(move.seen, move.here, move.now); }
+void pause_checks(Moving& move) { hook::pause_checks(move.seen, move.here, move.now); }
 
 void turn_into_check(Moving& move) {
-  Pass& pass = *move.seen.step.pass;
-  turn_into_validation(move.seen, move.here, pass);
+  Pass& pass = *move.seen.step.pass();
+  hook::turn_into_check(move.seen, move.here, pass);
   pass.batches.sure = move.seen.running.reading.sure;
 }
 
 void turn_into_unused(Moving& move) {
-  turn_into_validation(move.seen, move.here, *move.seen.step.pass);
+  hook::turn_into_check(move.seen, move.here, *move.seen.step.pass());
 }
 
 void turn_last_into_unused(Moving& move) {
-  turn_into_validation(move.seen, move.here, *move.seen.passes.last);
+  hook::turn_into_check(move.seen, move.here, *move.seen.passes.last);
 }
 
-void make_room(Moving& move) { make_room_for_check(move.seen, move.here, move.now); }
+void make_room_for_check(Moving& move) {
+  hook::make_room_for_check(move.seen, move.here, move.now);
+}
 
 // -- a validation without a loader --
 
-void settle_and_look(Moving& move) {
+void open_look(Moving& move) {
   settle(move.seen);
-  open_look(move.seen, move.here, move.now);
+  hook::open_look(move.seen, move.here, move.now);
 }
 
 void look_from_loads(Moving& move) {
-  begin_look(move.seen, move.here, move.verdict.loads, move.now);
-  if (!move.verdict.pend) settle_in_look(move.seen);
+  begin_look(move.seen, move.here, move.verdict.about.loads, move.now);
+  if (!move.verdict.event.pend) settle_in_look(move.seen);
 }
 
 void look_from_rollout(Moving& move) {
@@ -90,112 +97,125 @@ void look_from_rollout(Moving& move) {
   settle_in_look(move.seen);
 }
 
-void leave_look_before(Moving& move) {
-  leave_look(move.seen, move.here, move.now, move.verdict.first);
+void leave_look(Moving& move) {
+  hook::leave_look(move.seen, move.here, move.now, move.verdict.about.first);
 }
 
 void leave_used_look(Moving& move) {
   const bool hinted = move.seen.learnt.hinted;
   const Owner owner = move.seen.learnt.owner;
-  leave_look_before(move);
+  leave_look(move);
   move.seen.learnt.hinted = hinted;
   move.seen.learnt.owner = owner;
 }
 
-void turn_step_into_look(Moving& move) { turn_into_look(move.seen, move.here, false); }
+void turn_into_look(Moving& move) { hook::turn_into_look(move.seen, move.here, false); }
 
-void turn_rest_into_look(Moving& move) { turn_into_look(move.seen, move.here, true); }
+void turn_rest_into_look(Moving& move) { hook::turn_into_look(move.seen, move.here, true); }
 
-void carve_out_check(Moving& move) { carve_check(move.seen, move.here); }
+void carve_look(Moving& move) { hook::carve_look(move.seen, move.here); }
 
-void carve_long_check(Moving& move) {
-  carve_check(move.seen, move.here);
+void carve_long_look(Moving& move) {
+  hook::carve_look(move.seen, move.here);
   settle_in_look(move.seen);
 }
 
 void end_step_for_look(Moving& move) {
   settle(move.seen);
   close_step(move.seen, move.here.thread, move.now);
-  open_look(move.seen, move.here, move.now);
+  hook::open_look(move.seen, move.here, move.now);
 }
 
 void end_step_below_scope(Moving& move) {
   settle(move.seen);
-  record::ScopeHandle& step = move.seen.step.scope;
+  record::ScopeHandle& step = move.seen.step.handle();
   close_around(move.here.thread, step, Moment::at(record::above(step).start_ns()));
-  open_look(move.seen, move.here, move.now);
+  hook::open_look(move.seen, move.here, move.now);
 }
 
 // -- a step --
 
-void open_owed(Moving& move) { open_owed_step(move.seen, move.here, move.now); }
+void open_owed_step(Moving& move) { hook::open_owed_step(move.seen, move.here, move.now); }
 
 void step_from_loads(Moving& move) {
-  const bool loads = move.verdict.loads;
+  const bool loads = move.verdict.about.loads;
   open_step(move.seen, move.here, -1, loads ? Moment(move.seen.leaves.front()) : Moment(move.now));
-  if (loads) move.seen.leaves.move(0, move.seen.step.scope.sequence);
+  if (loads) move.seen.leaves.move(0, move.seen.step.scope().sequence);
 }
 
-void step_on_next_left(Moving& move) {
-  next_left(move.seen, move.here, *move.seen.passes.leader(), move.now);
+void next_left_with_leaves(Moving& move) {
+  hook::next_left(move.seen, move.here, *move.seen.passes.leader(), move.now);
 }
 
-void settle_and_next_left(Moving& move) {
+void next_left(Moving& move) {
   settle(move.seen);
-  step_on_next_left(move);
+  next_left_with_leaves(move);
 }
 
-void begin_iteration(Moving& move) { move.made = next_iteration(move.seen, move.here, move.now); }
+void next_iteration(Moving& move) {
+  move.made = hook::next_iteration(move.seen, move.here, move.now);
+}
 
-void begin_step_with_leaves(Moving& move) { begin_with_leaves(move.seen, move.here, move.now); }
+void begin_with_leaves(Moving& move) { hook::begin_with_leaves(move.seen, move.here, move.now); }
 
-void begin_step_among_leaves(Moving& move) { begin_among_leaves(move.seen, move.here, move.now); }
+void begin_among_leaves(Moving& move) { hook::begin_among_leaves(move.seen, move.here, move.now); }
 
-void split_step(Moving& move) {
-  Pass* pass = move.seen.step.pass;
-  split_iteration(move.seen, move.here, move.verdict.first);
+void split_iteration(Moving& move) {
+  Pass* pass = move.seen.step.pass();
+  hook::split_iteration(move.seen, move.here, move.verdict.about.first);
   if (pass != nullptr && !pass->trained) pass->evaluates = true;
 }
+
+}  // namespace make
 
 // -- the table --
 
 struct Row {
   Move move;
+  MoveText text;
   void (*make)(Moving&);
 };
 
 constexpr std::array<Row, kMoves> kTable = {{
-    {Move::kStay, stay},
-    {Move::kStayInCheck, stay_in_check},
-    {Move::kStayInLook, stay_in_look},
-    {Move::kTrainCheck, train_check},
-    {Move::kLeaveCheck, leave_check_before},
-    {Move::kLeaveUsedCheck, leave_used_check},
-    {Move::kPauseChecks, pause_all_checks},
-    {Move::kOpenOwedStep, open_owed},
-    {Move::kTurnIntoCheck, turn_into_check},
-    {Move::kTurnIntoUnused, turn_into_unused},
-    {Move::kTurnLastIntoUnused, turn_last_into_unused},
-    {Move::kTurnIntoLook, turn_step_into_look},
-    {Move::kTurnRestIntoLook, turn_rest_into_look},
-    {Move::kMakeRoomForCheck, make_room},
-    {Move::kOpenLook, settle_and_look},
-    {Move::kLeaveLook, leave_look_before},
-    {Move::kLeaveUsedLook, leave_used_look},
-    {Move::kLookFromLoads, look_from_loads},
-    {Move::kLookFromRollout, look_from_rollout},
-    {Move::kStepFromLoads, step_from_loads},
-    {Move::kEndStepForLook, end_step_for_look},
-    {Move::kEndStepBelowScope, end_step_below_scope},
-    {Move::kCarveCheck, carve_out_check},
-    {Move::kCarveLongCheck, carve_long_check},
-    {Move::kNextLeft, settle_and_next_left},
-    {Move::kNextLeftWithLeaves, step_on_next_left},
-    {Move::kNextIteration, begin_iteration},
-    {Move::kBeginWithLeaves, begin_step_with_leaves},
-    {Move::kBeginAmongLeaves, begin_step_among_leaves},
-    {Move::kSplitIteration, split_step},
-    {Move::kMarkEvaluation, mark_evaluation},
+    {Move::kStay, {"stay", "", ""}, make::stay},
+    {Move::kStayInCheck, {"stay_in_check", "", ""}, make::stay_in_check},
+    {Move::kStayInLook, {"stay_in_look", "", ""}, make::stay_in_look},
+    {Move::kTrainCheck, {"train_check", "check", "epoch, step"}, make::train_check},
+    {Move::kLeaveCheck, {"leave_check", "check", "step"}, make::leave_check},
+    {Move::kLeaveUsedCheck,
+     {"leave_used_check", "step, check", "check, step"},
+     make::leave_used_check},
+    {Move::kPauseChecks, {"pause_checks", "checks, look", ""}, make::pause_checks},
+    {Move::kOpenOwedStep, {"open_owed_step", "", "owed step"}, make::open_owed_step},
+    {Move::kTurnIntoCheck, {"turn_into_check", "step", "check"}, make::turn_into_check},
+    {Move::kTurnIntoUnused, {"turn_into_unused", "step", "check"}, make::turn_into_unused},
+    {Move::kTurnLastIntoUnused,
+     {"turn_last_into_unused", "step", "check"},
+     make::turn_last_into_unused},
+    {Move::kTurnIntoLook, {"turn_into_look", "step", "look"}, make::turn_into_look},
+    {Move::kTurnRestIntoLook, {"turn_rest_into_look", "step", "look"}, make::turn_rest_into_look},
+    {Move::kMakeRoomForCheck, {"make_room_for_check", "step", ""}, make::make_room_for_check},
+    {Move::kOpenLook, {"open_look", "", "look"}, make::open_look},
+    {Move::kLeaveLook, {"leave_look", "look", "step"}, make::leave_look},
+    {Move::kLeaveUsedLook, {"leave_used_look", "look", "step"}, make::leave_used_look},
+    {Move::kLookFromLoads, {"look_from_loads", "", "look"}, make::look_from_loads},
+    {Move::kLookFromRollout, {"look_from_rollout", "", "look"}, make::look_from_rollout},
+    {Move::kStepFromLoads, {"step_from_loads", "", "step"}, make::step_from_loads},
+    {Move::kEndStepForLook, {"end_step_for_look", "step", "look"}, make::end_step_for_look},
+    {Move::kEndStepBelowScope,
+     {"end_step_below_scope", "step", "look"},
+     make::end_step_below_scope},
+    {Move::kCarveLook, {"carve_look", "step", "look"}, make::carve_look},
+    {Move::kCarveLongLook, {"carve_long_look", "step", "look"}, make::carve_long_look},
+    {Move::kNextLeft, {"next_left", "step or epoch", "step"}, make::next_left},
+    {Move::kNextLeftWithLeaves,
+     {"next_left_with_leaves", "step or epoch", "step"},
+     make::next_left_with_leaves},
+    {Move::kNextIteration, {"next_iteration", "step", "step"}, make::next_iteration},
+    {Move::kBeginWithLeaves, {"begin_with_leaves", "", "step"}, make::begin_with_leaves},
+    {Move::kBeginAmongLeaves, {"begin_among_leaves", "step", "step"}, make::begin_among_leaves},
+    {Move::kSplitIteration, {"split_iteration", "step", "look, step"}, make::split_iteration},
+    {Move::kMarkEvaluation, {"mark_evaluation", "", ""}, make::mark_evaluation},
 }};
 
 constexpr bool is_in_order() {
@@ -208,26 +228,27 @@ static_assert(is_in_order(), "one row for each Move, in the order of the enumera
 
 }  // namespace
 
+MoveText text_of(Move move) noexcept { return kTable[std::size_t(move)].text; }
+
 bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now) {
   Moving move{seen, here, verdict, now};
   kTable[std::size_t(verdict.move)].make(move);
-  Pass* pass = seen.step.pass;
-  if (verdict.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);
-  if (verdict.prove) prove(seen);
-  if (verdict.settle) settle(seen);
+  Pass* pass = seen.step.pass();
+  if (verdict.after.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);
+  if (verdict.after.prove) prove(seen);
+  if (verdict.after.settle) settle(seen);
   return move.made;
 }
 
 void prove(Seen& seen) noexcept {
   Learnt& learnt = seen.learnt;
-  seen.step.proven = learnt.knows_training = true;
+  seen.step.note_proven();
+  learnt.knows_training = true;
   learnt.trains_in_eval = learnt.trains_in_eval || (learnt.hinted && !learnt.bare);
-  Pass* innermost = seen.passes.innermost();
-  if (innermost != nullptr && !innermost->evaluates) innermost->trained = true;
+  const Pass* innermost = seen.passes.innermost();
   for (Pass* pass : seen.passes.known) {
-    // A batch that came in the middle of an iteration without a loader proves nothing.
-    const bool stray = seen.counted.is_open() && seen.step.pass != pass;
-    if (pass->batches.unproven && !pass->evaluates && !stray) pass->trained = true;
+    const bool stray = seen.counted.is_open() && seen.step.pass() != pass;
+    if (is_proven(*pass, pass == innermost, stray)) pass->trained = true;
     pass->batches.unproven = false;
   }
 }

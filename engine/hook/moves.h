@@ -3,6 +3,8 @@
 // A verdict of judge.h names one of them (Move), and the table in moves.cpp says which function
 // makes it. All of them change the Seen of one stack, for the thread that runs that stack. Training
 // decides when judge.h is asked, and what.
+//
+// judge.h explains the words check, look, counted, leaf, owed and left.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +24,14 @@ namespace sonde::hook {
 
 // -- verdicts (moves.cpp) --
 
+// A row of the table in words (docs/internals.md has all of them).
+struct MoveText {
+  const char* name;    // the enumerator's
+  const char* ends;    // empty: nothing ends
+  const char* begins;  // empty: nothing begins
+};
+MoveText text_of(Move move) noexcept;
+
 // False: a step was to begin, but a scope that the program has opened inside the last step is still
 // open.
 SONDE_APART bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now);
@@ -31,7 +41,7 @@ Verdict place(Seen& seen, Here here, const Moment& now, Judge judge) {
   Verdict verdict{.next = Question::kValidation};
   while (verdict.next != Question::kNothing) {
     verdict = judge(verdict.next);
-    if (!carry_out(seen, here, verdict, now)) verdict.pend = false;
+    if (!carry_out(seen, here, verdict, now)) verdict.event.pend = false;
   }
   return verdict;
 }
@@ -76,9 +86,9 @@ bool drop_peek(Seen& seen, record::ThreadState& thread, Pass& pass);
 // If judge.h says so, the batch of the open validation waits to be trained with while `next`
 // fetches.
 SONDE_COLD void keep_what_waits(Seen& seen, Here here, const Pass& next);
-SONDE_COLD void turn_into_validation(Seen& seen, Here here, Pass& pass);
-SONDE_COLD void turn_part_into_validation(Seen& seen, Here here, Pass& pass);
-SONDE_COLD void turn_into_training(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void turn_into_check(Seen& seen, Here here, Pass& pass);
+SONDE_COLD void turn_part_into_check(Seen& seen, Here here, Pass& pass);
+SONDE_COLD void train_check(Seen& seen, Here here, Pass& pass, const Moment& now);
 // The validation of the pass ends before the leaf `first`.
 SONDE_COLD void leave_check(Seen& seen, Here here, Pass& pass, std::size_t first,
                             const Moment& now);
@@ -130,8 +140,8 @@ SONDE_COLD void leave_look(Seen& seen, Here here, const Moment& now, std::size_t
 // `fetched`: the fetches that the step began with are not a part of the look.
 SONDE_COLD void turn_into_look(Seen& seen, Here here, bool fetched);
 // The leaves were an evaluation beside the step, which is over.
-SONDE_COLD void write_check(Seen& seen, Here here, const Moment& start, const Moment& end);
-SONDE_COLD void carve_check(Seen& seen, Here here);
+SONDE_COLD void write_look(Seen& seen, Here here, const Moment& start, const Moment& end);
+SONDE_COLD void carve_look(Seen& seen, Here here);
 // The leaves are certain to be in the look.
 void settle_in_look(Seen& seen) noexcept;
 // An evaluation ends: if the last model that had gradients ran in it, the next backward goes

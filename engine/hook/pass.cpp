@@ -1,8 +1,8 @@
 #include "engine/hook/pass.h"
 
-#include <algorithm>
 #include <cstdint>
 
+#include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
 #include "engine/record/stack.h"
 
@@ -44,23 +44,7 @@ void Pass::note_use() noexcept {
   if (batches.ever_used) return;
   batches.ever_used = true;
   batches.group = batches.idle;
-  const bool ahead = batches.idle > 1 && batches.idle <= kFurthestAhead;
-  batches.ahead = ahead ? batches.idle - 1 : 0;
-}
-
-// The last fetch, which gave no batch, is counted in `idle` and `count`.
-std::uint32_t Pass::count_unfinished() noexcept {
-  if (!batches.ever_used) return batches.idle - 1;
-  if (batches.ahead == 0) {
-    // Where batches are taken in groups, the last ones are a smaller group, for one step.
-    const bool rest = batches.group > 1 && batches.idle > 1 && batches.idle - 1 < batches.group;
-    if (rest) batches.per_step = batches.idle - 1;
-    return rest ? batches.per_step : 0;
-  }
-  if (batches.steps <= 1) return batches.ahead;
-  const std::uint64_t before = batches.step_fetch - 1;
-  return static_cast<std::uint32_t>(fetch.count - 1 -
-                                    (before - std::min<std::uint64_t>(before, batches.ahead)));
+  batches.ahead = count_ahead(batches.idle);
 }
 
 }  // namespace sonde::hook

@@ -1,4 +1,6 @@
 // One pass over a loader, and what was seen of it.
+//
+// judge.h explains the words pass, check, leader, left and peek.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +17,7 @@ enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
 
 class Training;
 
-// What was seen of a pass: plain values, which judge.h reads and Training writes.
+// What was seen of a pass: plain values, which judge.h reads, and which events and moves write.
 struct PassEvidence {
   enum class Role : std::uint8_t {
     kNone,    // has fetched nothing yet
@@ -50,7 +52,23 @@ struct PassEvidence {
     std::uint64_t steps = 0;       // how many steps its fetches have opened
     std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of these steps
   };
-  // How it relates to other passes, and to scopes of the program's.
+  // How it relates to other passes, and to scopes of the program's. An example of each flag; time
+  // goes to the right (f: a fetch, t: a step on its batch, |: the loader is exhausted):
+  //
+  //   pass 1, loader A   f t f t                      its iterator lives, but no more comes from it
+  //   pass 2, loader A            f t f t f t |       supersedes: a backward gives it the epoch
+  //
+  //   pass 3, loader B   f f f t t |     t            a batch is left when the loader is exhausted
+  //   pass 4, loader B               f     t f t      waits: until the step on that batch is done
+  //
+  //   pass 5, loader C   f t            f t           again: a pass over loader D seemed to follow
+  //   pass 6, loader D         f t f t                it, but it fetches once more
+  //
+  //   pass 7, loader E   f t f t |                    has the epoch
+  //   pass 8, loader F   f   f      ...               parted: fed that epoch, which is over
+  //
+  //   scope("mine")      (        )
+  //   pass 9, loader G     f t f t  f t               orphan: its epoch, in "mine", was closed
   struct Relation {
     bool waits = false;               // the pass before it, over the same loader, has batches left
     bool supersedes = false;          // an older pass over its loader is open and may be over
@@ -76,6 +94,8 @@ struct PassEvidence {
   bool fetched_all() const noexcept { return fetch.count == fetch.length + batches.ahead; }
   // Was one batch fetched, and nothing done with it (rule 6)?
   bool is_peek() const noexcept { return fetch.count <= 1 && !trained && !batches.ever_used; }
+  // Is it a validation, as far as is known?
+  bool is_check() const noexcept { return evaluates && !trained; }
   // Is the scope of the pass an epoch?
   bool is_epoch() const noexcept { return !is_peek() && !nested && (trained || !evaluates); }
   // Is `next` another pass over the same loader, after this one? Iterators that were made before
@@ -84,8 +104,8 @@ struct PassEvidence {
     return source == next.source && next.begun.made_at > begun.first_at && !next.relation.again;
   }
 
-  // What every fetch looks at comes first, in two lines of the cache and a part of the third.
-  Training* training = nullptr;
+  // What every fetch looks at comes first. With Followed, that is two lines of the cache and a part
+  // of the third.
   Fetch fetch;
   Role role = Role::kNone;
   bool nested = false;     // it is inside an epoch
@@ -98,10 +118,15 @@ struct PassEvidence {
   Beginning begun;
   const void* source = nullptr;  // stands for the loader, only compared
 };
-static_assert(offsetof(PassEvidence, load_at) == 128);
+
+// Who follows a pass. It comes first in a Pass, because every fetch looks at it.
+struct Followed {
+  Training* training = nullptr;  // nullptr: nobody does, so far or any longer
+};
+static_assert(sizeof(Followed) + offsetof(PassEvidence, load_at) == 128);
 
 // The pass of one iterator. It ends with the iterator.
-class alignas(64) Pass : public PassEvidence {
+class alignas(64) Pass : public Followed, public PassEvidence {
  public:
   // `source`: stands for the loader, only compared. `now`: when its iterator was asked for.
   Pass(Here here, const void* source, std::uint64_t now) noexcept;
@@ -136,8 +161,6 @@ class alignas(64) Pass : public PassEvidence {
   void note_step() noexcept;
   // Something was done with the batches.
   void note_use() noexcept;
-  // The loader is exhausted: how many batches had no finished step.
-  std::uint32_t count_unfinished() noexcept;
 };
 
 }  // namespace sonde::hook

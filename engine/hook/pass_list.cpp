@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/hook/judge.h"
 #include "engine/hook/pass.h"
 #include "engine/record/scope.h"
 
@@ -11,18 +12,13 @@ namespace sonde::hook {
 
 Pass* Passes::checking() const noexcept {
   Pass* pass = innermost();
-  const bool checks = pass != nullptr && pass->evaluates && !pass->trained;
-  return checks && record::is_open(pass->scope) ? pass : nullptr;
+  return pass != nullptr && pass->is_check() && record::is_open(pass->scope) ? pass : nullptr;
 }
 
 Pass* Passes::leader() const noexcept {
-  // After more iterations than this on one batch, the loader no longer feeds them.
-  constexpr std::uint32_t kMostPerBatch = 16;
-  if (since_fetch > kMostPerBatch) return nullptr;
+  if (since_fetch > kMostIterations) return nullptr;
   for (std::size_t i = known.size(); i-- > 0;) {
-    Pass* pass = known[i];
-    if (pass->relation.parted) continue;
-    if (pass->trained || (!pass->evaluates && pass->role == Pass::Role::kOwner)) return pass;
+    if (may_lead(*known[i])) return known[i];
   }
   return nullptr;
 }
@@ -62,15 +58,13 @@ void Passes::note_fed(const Pass& pass) noexcept {
     if (outer->scope.sequence != pass.relation.outer_scope ||
         outer->fetch.count != pass.relation.outer_fetches)
       continue;
-    fed_by = pass.source;
-    fed_scope = pass.relation.outer_scope;
-    fed_fetches = pass.relation.outer_fetches;
+    fed = {pass.source, pass.relation.outer_scope, pass.relation.outer_fetches};
   }
 }
 
 bool Passes::has_fed(const PassEvidence& outer, const PassEvidence& next) const noexcept {
-  return fed_scope == outer.scope.sequence && fed_fetches == outer.fetch.count &&
-         (fed_by == next.source || outer.fetch.count == 1);
+  return fed.scope == outer.scope.sequence && fed.fetches == outer.fetch.count &&
+         (fed.by == next.source || outer.fetch.count == 1);
 }
 
 bool Passes::trained_before(const void* source) const noexcept {
@@ -96,6 +90,7 @@ void Passes::remove(Pass& pass) {
   std::erase(owners, &pass);
   if (last == &pass) last = nullptr;
   if (peeked == &pass) peeked = nullptr;
+  if (owed == &pass) owed = nullptr;
   pass.relation.again = pass.role != Pass::Role::kNone;
   pass.role = Pass::Role::kNone;
   pass.training = nullptr;

@@ -1,4 +1,6 @@
 // All passes over loaders that one stack knows, and which of them leads.
+//
+// judge.h explains the words pass, check, leader, owed and peek.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +51,7 @@ struct Passes {
 
   Pass* last = nullptr;           // the pass that fetched last
   Pass* peeked = nullptr;         // a pass that has fetched once; nothing has happened since
+  Pass* owed = nullptr;           // a batch of this pass waits for its step during a validation
   std::uint32_t since_fetch = 0;  // iterations of the optimizers since the last fetch
   std::uint32_t fetch_depth = 0;  // how many fetches are under way, one inside the other
   bool fetched = false;           // nothing was done yet with the batch that was fetched last
@@ -58,10 +61,13 @@ struct Passes {
   std::vector<std::unique_ptr<Pass>> kept;  // drained passes whose iterators are gone
 
   std::vector<const void*> sources;  // loaders whose last pass trained, the newest at the end
-  // The source of the last pass that fed the epoch of another pass and ended before that pass
-  // fetched again, and of that other pass the scope and how often it had fetched.
-  const void* fed_by = nullptr;
-  std::uint64_t fed_scope = 0, fed_fetches = 0;
+  // The last pass that fed the epoch of another one, and ended before that one fetched again.
+  struct Feeding {
+    const void* by = nullptr;   // the loader of the pass that fed
+    std::uint64_t scope = 0;    // sequence of the scope of the pass that was fed
+    std::uint64_t fetches = 0;  // how often the pass that was fed had fetched
+  };
+  Feeding fed;
 };
 
 }  // namespace sonde::hook

@@ -28,16 +28,16 @@ inline bool Training::goes_on(Here here) const noexcept {
 inline void Training::place_plainly() noexcept {
   seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
   seen_.passes.fetched = false;
-  seen_.step.pass->batches.used = true;
+  seen_.step.pass()->batches.used = true;
   if (!seen_.leaves.empty()) settle(seen_);
 }
 
 // The batch of this step is trained with.
 inline void Training::prove_plainly() noexcept {
-  seen_.step.proven = true;
+  seen_.step.note_proven();
   seen_.learnt.trains_in_eval =
       seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
-  seen_.step.pass->batches.unproven = false;
+  seen_.step.pass()->batches.unproven = false;
 }
 
 }  // namespace sonde::hook

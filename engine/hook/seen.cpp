@@ -5,6 +5,7 @@
 
 #include "engine/base/placement.h"
 #include "engine/hook/evidence.h"
+#include "engine/hook/judge.h"
 #include "engine/hook/level.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/names.h"
@@ -25,11 +26,11 @@ Evidence Seen::evidence(Here here) const noexcept {
   const Levels taken = levels(here.stack);
   const std::uint64_t parent = record::current_parent(here.stack);
   const std::size_t owners = passes.owners.size();
-  const Pass* fetched = step.pass;
+  const Pass* fetched = step.pass();
   const Pass* outer = passes.innermost();
   const bool open = step.is_open();
   const auto lies_in = [&](const ScopeHandle& scope) {
-    return open && record::is_directly_inside(step.scope, scope);
+    return open && record::is_directly_inside(step.scope(), scope);
   };
   return {.leaves = leaves,
           .cycle = cycle,
@@ -37,15 +38,15 @@ Evidence Seen::evidence(Here here) const noexcept {
           .leader = passes.leader(),
           .last = passes.last,
           .fetched = fetched,
-          .owed = step.owed,
+          .owed = passes.owed,
           .outer = outer,
           .outer_trains = owners > 1 && passes.owners[owners - 2]->trained,
           .loader_trained =
               fetched != nullptr && !fetched->trained && passes.trained_before(fetched->source),
           .step_open = open,
-          .step_innermost = open && record::is_innermost(step.scope),
-          .done = step.done,
-          .proven = step.proven,
+          .step_innermost = open && record::is_innermost(step.scope()),
+          .done = step.done(),
+          .proven = step.proven(),
           .scope_begun = step.ends_below_scope(),
           .step_in_outer = outer != nullptr && lies_in(outer->scope),
           .step_in_counted = counted.is_open() && lies_in(counted.scope),
@@ -72,32 +73,34 @@ Evidence Seen::evidence(Here here, const Forward& forward) const noexcept {
   return seen;
 }
 
-// Rule 8.
-Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
+OpenScope Seen::describe(ScopeView scope) const noexcept {
   const Names& name = names();
+  const std::uint8_t flags = scope.flags();
+  OpenScope open{.owns_epochs = (flags & record::kOwnsEpochs) != 0,
+                 .owns_steps = (flags & record::kOwnsSteps) != 0,
+                 .owns_validation = (flags & record::kOwnsValidation) != 0,
+                 .named = true,
+                 .sequence = scope.sequence()};
+  const std::uint32_t called = scope.name();
+  if (called == name.epoch) {
+    open.level = Level::kEpoch;
+    open.ours = opened(open.sequence);
+  } else if (called == name.step || called == name.batch) {
+    open.level = Level::kStep;
+    open.ours = open.sequence == step.scope().sequence;
+  } else if (called == name.validation) {
+    open.level = Level::kValidation;
+    open.ours = open.sequence == look.scope.sequence;
+  } else {
+    open.named = false;
+  }
+  return open;
+}
+
+Levels Seen::levels(const Lane& stack, bool claimed) const noexcept {
   Levels found;
-  record::see_scopes(stack, [&](ScopeView scope) {
-    const std::uint8_t flags = scope.flags();
-    found.epoch = found.epoch || (flags & record::kOwnsEpochs) != 0;
-    found.step = found.step || (flags & record::kOwnsSteps) != 0;
-    found.validation = found.validation || (flags & record::kOwnsValidation) != 0;
-    const std::uint32_t called = scope.name();
-    if (called == name.epoch) {
-      found.epoch = found.epoch || !opened(scope.sequence());
-      if (found.innermost_epoch == 0) found.innermost_epoch = scope.sequence();
-    } else if (called == name.step || called == name.batch) {
-      found.step = found.step || scope.sequence() != step.scope.sequence;
-    } else if (called == name.validation) {
-      found.validation = found.validation || scope.sequence() != look.scope.sequence;
-    }
-  });
-  if (!claimed) return found;
-  const bool announced = claims.announced > 0, trainer = claims.trainers > 0;
-  found.epoch = found.epoch || announced || trainer;
-  found.step =
-      found.step || announced || claims.steps > 0 || (trainer && found.innermost_epoch == 0);
-  found.validation = found.validation || announced;
-  return found;
+  record::see_scopes(stack, [&](ScopeView scope) { add_open(found, describe(scope)); });
+  return claimed ? add_claims(found, claims) : found;
 }
 
 bool Seen::owned(const Lane& stack, Level level) const noexcept {
@@ -114,7 +117,7 @@ bool Seen::owned(const Lane& stack, Level level) const noexcept {
 }
 
 bool Seen::opened(std::uint64_t sequence) const noexcept {
-  return sequence == step.scope.sequence || sequence == counted.scope.sequence ||
+  return sequence == step.scope().sequence || sequence == counted.scope.sequence ||
          passes.owns(sequence);
 }
 
@@ -127,7 +130,7 @@ bool Seen::is_inside_scope(std::uint64_t parent, const Levels& levels,
 // Would a leaf lie directly below a scope of ours, or below none of ours? Then it can be moved.
 bool Seen::stands_free(std::uint64_t parent) const noexcept {
   const bool in_step = step.is_open(), in_look = look.is_open();
-  if (in_step && parent == step.scope.sequence) return true;
+  if (in_step && parent == step.scope().sequence) return true;
   if (in_look && parent == look.scope.sequence) return true;
   if (const Pass* pass = passes.innermost()) return parent == pass->scope.sequence;
   if (in_step || in_look) return false;
@@ -149,13 +152,13 @@ bool Seen::holds_program(const ScopeHandle& scope) const noexcept {
 }
 
 bool Seen::is_counted_full() const noexcept {
-  return counted.is_open() && step.epoch == counted.scope.sequence &&
-         step.next >= g_steps_per_epoch;
+  return counted.is_open() && step.epoch() == counted.scope.sequence &&
+         step.next() >= g_steps_per_epoch;
 }
 
 // Is the step the first of an epoch without a loader?
 bool Seen::began_epoch() const noexcept {
-  return step.next == 1 && counted.is_open() && step.epoch == counted.scope.sequence;
+  return step.next() == 1 && counted.is_open() && step.epoch() == counted.scope.sequence;
 }
 
 }  // namespace sonde::hook

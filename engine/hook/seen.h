@@ -18,8 +18,11 @@
 #include "engine/hook/step.h"
 #include "engine/record/generation.h"
 #include "engine/record/scope.h"
+#include "engine/record/stack.h"
 
 namespace sonde::hook {
+
+struct OpenScope;  // judge.h
 
 struct Seen {
   // Is this step or epoch one that was opened here, and not the program's own?
@@ -33,10 +36,15 @@ struct Seen {
   // Which levels are not ours to open (rule 8). `claimed`: also those that trainers, and the
   // program's own loops, have said they open.
   SONDE_APART Levels levels(const record::Lane& stack, bool claimed = true) const noexcept;
+  OpenScope describe(record::ScopeView scope) const noexcept;
   bool is_inside_scope(std::uint64_t parent, const Levels& levels,
                        const record::Lane& stack) const noexcept;
   bool stands_free(std::uint64_t parent) const noexcept;
   bool in_epoch(const record::Lane& stack) const noexcept;
+  // Is nothing in the step but leaves, which can be moved? Then the step can be taken back.
+  bool holds_only_leaves(const record::ThreadState& thread) const noexcept {
+    return others.untouched(thread) && !parents.has(step.scope().sequence);
+  }
   SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
   bool is_counted_full() const noexcept;
   bool began_epoch() const noexcept;
@@ -45,7 +53,7 @@ struct Seen {
   }
   bool in_final() const noexcept {
     return epochs.final_batch || epochs.final_turn ||
-           (counted.scope && step.next >= g_steps_per_epoch);
+           (counted.scope && step.next() >= g_steps_per_epoch);
   }
   // Is a span of the hooks under way that the next span would be a part of?
   bool nested() const noexcept { return optimizers.any() || record::is_open(running.scope); }

@@ -121,7 +121,7 @@ class alignas(64) Training {
   // Is any optimizer known?
   static void set_optimizers_known(bool known) noexcept { Seen::g_optimizers_known = known; }
   // A trainer says that its step is over.
-  void step_over() noexcept { seen_.step.done = true; }
+  void step_over() noexcept { seen_.step.note_done(); }
 
   // -- the last step of an epoch --
   // Are the gradients of the step that this optimizer (only compared) is about to take to be
@@ -140,7 +140,7 @@ class alignas(64) Training {
   LastStep& steps() noexcept { return seen_.last_step; }
   // A turn of the program's own loop over batches begins. `last`: there is none after it.
   void begin_turn(std::int64_t index, bool last) noexcept {
-    seen_.step.index = index;
+    seen_.step.renumber(index);
     seen_.epochs.final_turn = last;
   }
   // An epoch that was not opened here is over.
@@ -154,7 +154,7 @@ class alignas(64) Training {
     return seen_.owned(stack, level);
   }
   // The number of the step that is open, or of the last one; -1: there was none.
-  std::int64_t step_index() const noexcept { return seen_.step.index; }
+  std::int64_t step_index() const noexcept { return seen_.step.index(); }
 
   // -- a trainer that counts its own steps --
   // A step with this number begins. If a fetch has opened a step, that is the one.
@@ -197,6 +197,8 @@ class alignas(64) Training {
   SONDE_APART void place_forward(Here here, const Forward& forward, const Moment& now);
   SONDE_APART void place_backward(Here here, const Moment& now);
   SONDE_APART void place_optimizer(Here here, OptimizerCall call, const Moment& now);
+  SONDE_COLD void end_before_closure(Here here, const Moment& now);
+  SONDE_COLD void end_step_by_hand();
   void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
   // What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
   void conclude(Here here, const Moment& now, const Pass* next = nullptr);

@@ -22,8 +22,8 @@ class JudgeMoves : public Judge {
 TEST_F(JudgeMoves, AForwardInAValidationStaysThere) {
   const Verdict verdict = first(in_check(forward()));
   EXPECT_EQ(verdict.move, Move::kStayInCheck);
-  EXPECT_TRUE(verdict.pend && verdict.watch);
-  EXPECT_FALSE(first(in_check(forward(false))).watch);
+  EXPECT_TRUE(verdict.event.pend && verdict.event.watch);
+  EXPECT_FALSE(first(in_check(forward(false))).event.watch);
 }
 
 TEST_F(JudgeMoves, GradientsThatAreOnAgainEndAValidation) {
@@ -39,7 +39,7 @@ TEST_F(JudgeMoves, ForwardsOfATeacherAtTheEndOfAValidationAreTheSteps) {
   add({.foreign = true});
   const Verdict verdict = first(in_check(forward()));
   EXPECT_EQ(verdict.move, Move::kLeaveCheck);
-  EXPECT_EQ(verdict.first, 1u);
+  EXPECT_EQ(verdict.about.first, 1u);
 }
 
 TEST_F(JudgeMoves, ABatchThatWasLookedAtIsTrainedWith) {
@@ -58,7 +58,7 @@ TEST_F(JudgeMoves, WhatRanWithGradientsOffStaysAValidation) {
        {judge_trained_check(seen), judge_backward(seen, Question::kValidation),
         judge_optimizer(seen, {.optimizer = &optimizer_}, Question::kValidation)}) {
     EXPECT_EQ(verdict.move, Move::kLeaveCheck);
-    EXPECT_EQ(verdict.first, 1u);
+    EXPECT_EQ(verdict.about.first, 1u);
   }
   pass_.fetch.off = false;
   EXPECT_EQ(judge_trained_check(seen).move, Move::kTrainCheck);
@@ -76,7 +76,7 @@ TEST_F(JudgeMoves, AValidationOnTopOfABatchIsLeftWhereTheBackwardBegan) {
   seen.untouched = true;
   const Verdict verdict = judge_graph(seen);
   EXPECT_EQ(verdict.move, Move::kLeaveUsedCheck);
-  EXPECT_EQ(verdict.first, 3u);
+  EXPECT_EQ(verdict.about.first, 3u);
 }
 
 TEST_F(JudgeMoves, ABackwardThroughNothingOfTheBatchMarksItAsEvaluated) {
@@ -127,9 +127,9 @@ TEST_F(JudgeMoves, AStepBeginsWithTheFetchesBeforeIt) {
   seen.stands_free = true;
   const Verdict verdict = first(seen);
   EXPECT_EQ(verdict.move, Move::kStepFromLoads);
-  EXPECT_TRUE(verdict.loads && verdict.pend && verdict.settle);
+  EXPECT_TRUE(verdict.about.loads && verdict.event.pend && verdict.after.settle);
   seen.stands_free = false;
-  EXPECT_FALSE(first(seen).loads);
+  EXPECT_FALSE(first(seen).about.loads);
 }
 
 // -- a step in which nothing was trained --
@@ -156,11 +156,11 @@ TEST_F(JudgeMoves, InALookGradientsOffAreCertain) {
   Evidence seen = forward(false);
   seen.look_open = true;
   EXPECT_EQ(first(seen).move, Move::kStayInLook);
-  EXPECT_FALSE(first(seen).pend);
+  EXPECT_FALSE(first(seen).event.pend);
   Evidence hinted = forward(true, false);
   hinted.look_open = true;
   EXPECT_EQ(first(hinted).move, Move::kStay);
-  EXPECT_TRUE(first(hinted).pend);
+  EXPECT_TRUE(first(hinted).event.pend);
   Evidence trains = forward();
   trains.look_open = true;
   EXPECT_EQ(first(trains).move, Move::kLeaveLook);
@@ -196,9 +196,9 @@ TEST_F(JudgeMoves, SoManyForwardsBeforeABackwardAreARollout) {
 
 TEST_F(JudgeMoves, SoManyForwardsAfterAStepAreAValidation) {
   fill({.evaluates = true, .sure = true});
-  EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongCheck);
+  EXPECT_EQ(first(in_step_of(forward(false), nullptr, true)).move, Move::kCarveLongLook);
   pass_.trained = true;
-  EXPECT_EQ(first(in_step_of(forward(false), &pass_, true)).move, Move::kCarveLongCheck);
+  EXPECT_EQ(first(in_step_of(forward(false), &pass_, true)).move, Move::kCarveLongLook);
 }
 
 TEST_F(JudgeMoves, SoManyLeavesWithABackwardAreTheNextStep) {
@@ -207,7 +207,7 @@ TEST_F(JudgeMoves, SoManyLeavesWithABackwardAreTheNextStep) {
   add({.kind = Kind::kBackward});
   const Verdict verdict = first(in_step_of(forward(), nullptr, true));
   EXPECT_EQ(verdict.move, Move::kBeginAmongLeaves);
-  EXPECT_TRUE(verdict.prove && verdict.settle);
+  EXPECT_TRUE(verdict.after.prove && verdict.after.settle);
 }
 
 // -- further fetches --

@@ -39,8 +39,8 @@ TEST_F(Judge, WhereAForwardIsWatchedAutogradDecides) {
   seen.look_open = true;
   const Verdict verdict = judge_backward(seen, Question::kValidation);
   EXPECT_EQ(verdict.move, Move::kStay);
-  EXPECT_TRUE(verdict.decide && verdict.pend);
-  EXPECT_FALSE(verdict.prove || verdict.settle);
+  EXPECT_TRUE(verdict.event.decide && verdict.event.pend);
+  EXPECT_FALSE(verdict.after.prove || verdict.after.settle);
 }
 
 TEST_F(Judge, ForwardsThatTheBackwardDidNotUseWereAnEvaluation) {
@@ -52,8 +52,8 @@ TEST_F(Judge, ForwardsThatTheBackwardDidNotUseWereAnEvaluation) {
   seen.untouched = true;
   const Verdict verdict = judge_graph(seen);
   EXPECT_EQ(verdict.move, Move::kSplitIteration);
-  EXPECT_EQ(verdict.first, 1u);
-  EXPECT_TRUE(verdict.prove && verdict.settle);
+  EXPECT_EQ(verdict.about.first, 1u);
+  EXPECT_TRUE(verdict.after.prove && verdict.after.settle);
   // Something else was recorded between the leaves: they cannot be moved.
   seen.untouched = false;
   EXPECT_EQ(judge_graph(seen).move, Move::kStay);
@@ -65,8 +65,8 @@ TEST_F(Judge, WhatRunsInAStepOfALoaderThatTrainsIsItsOwn) {
   pass_.trained = true;
   const Verdict verdict = first(in_step_of(forward(), &pass_));
   EXPECT_EQ(verdict.move, Move::kStay);
-  EXPECT_FALSE(verdict.pend);
-  EXPECT_TRUE(verdict.settle);
+  EXPECT_FALSE(verdict.event.pend);
+  EXPECT_TRUE(verdict.after.settle);
 }
 
 TEST_F(Judge, GradientsOffOnAFreshBatchMakeAValidationOfIt) {
@@ -77,7 +77,7 @@ TEST_F(Judge, GradientsOffOnAFreshBatchMakeAValidationOfIt) {
   Evidence known = seen;
   known.loader_trained = true;
   EXPECT_EQ(first(known).move, Move::kStay);
-  EXPECT_TRUE(first(known).pend);
+  EXPECT_TRUE(first(known).event.pend);
 }
 
 TEST_F(Judge, AnEvaluationBeforeTheStepMakesRoomAndOneAfterItEndsTheStep) {
@@ -107,7 +107,7 @@ TEST_F(Judge, BetweenTwoOptimizersAnEvaluationWaits) {
   cycle_.note(&optimizer_);
   const Verdict verdict = first(in_step_of(forward(false), &pass_, true));
   EXPECT_EQ(verdict.move, Move::kStay);
-  EXPECT_TRUE(verdict.pend);
+  EXPECT_TRUE(verdict.event.pend);
 }
 
 // -- rule 4: fetching ahead --
@@ -158,12 +158,12 @@ TEST_F(Judge, AfterAWholeIterationAForwardBeginsTheNext) {
   cycle_.note(&optimizer_);
   const Verdict unknown = first(in_step_of(forward(), nullptr, true));
   EXPECT_EQ(unknown.move, Move::kStay);
-  EXPECT_TRUE(unknown.pend);
+  EXPECT_TRUE(unknown.event.pend);
 }
 
 TEST_F(Judge, AStretchOfForwardsAfterTheStepWasAValidation) {
   add({.kind = Kind::kForward, .evaluates = true, .sure = true});
-  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveCheck);
+  EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr, true), nullptr).move, Move::kCarveLook);
   // No backward came at all.
   EXPECT_EQ(judge_stretch(in_step_of(nothing(), nullptr), nullptr).move, Move::kTurnIntoLook);
   add({.kind = Kind::kBackward});
@@ -202,7 +202,7 @@ TEST_F(Judge, WhatOthersHaveIsNotOpened) {
   EXPECT_EQ(first(seen).move, Move::kBeginWithLeaves);
   seen.taken.step = true;
   EXPECT_EQ(first(seen).move, Move::kStay);
-  EXPECT_TRUE(first(seen).settle);
+  EXPECT_TRUE(first(seen).after.settle);
   Evidence off = forward(false);
   off.knows_training = true;
   EXPECT_EQ(first(off).move, Move::kLookFromLoads);
@@ -234,7 +234,7 @@ TEST_F(Judge, ABackwardAfterTheOptimizerStepIsThatSteps) {
   const Verdict verdict =
       judge_backward(in_step_of(nothing(), &pass_, true), Question::kValidation);
   EXPECT_EQ(verdict.move, Move::kStay);
-  EXPECT_TRUE(verdict.prove && verdict.settle);
+  EXPECT_TRUE(verdict.after.prove && verdict.after.settle);
 }
 
 // What a move that only prepares another one does to the evidence.

@@ -1,0 +1,43 @@
+// What becomes of the step that is open, and whose batches its training uses up.
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/hook/judge.h"
+#include "engine/hook/leaves.h"
+#include "engine/hook/pass.h"
+
+namespace sonde::hook {
+
+StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept {
+  // Gradients are being accumulated, or a scope of the program's inside the step is still open.
+  if (seen.step_open && !(seen.done && seen.closable)) return StepOfFetch::kPresent;
+  return seen.taken ? StepOfFetch::kTheirs : StepOfFetch::kNext;  // rule 8
+}
+
+Room judge_room(const StepBeforeCheck& seen) noexcept {
+  if (!seen.innermost) return Room::kStepGoesOn;
+  if (seen.done) return Room::kStepEnds;
+  return seen.proven || !seen.only_fetches || !seen.untouched ? Room::kStepGoesOn
+                                                              : Room::kStepWaits;
+}
+
+bool updates_by_hand(const EndedBackward& seen) noexcept {
+  const bool optimizer = seen.in_optimizer || seen.optimizer_stepped || seen.optimizer_owns;
+  return !seen.announced && !optimizer && seen.step_open;
+}
+
+bool is_proven(const PassEvidence& pass, bool innermost, bool stray) noexcept {
+  return !pass.evaluates && (innermost || (pass.batches.unproven && !stray));
+}
+
+BeforeClosure judge_before_closure(const Leaves& leaves, bool step_done) noexcept {
+  if (!leaves.unused()) return BeforeClosure::kMayBeUsed;
+  return step_done ? BeforeClosure::kWasLook : BeforeClosure::kIsOver;
+}
+
+std::size_t first_in_step(const Leaves& leaves, std::uint64_t parent) noexcept {
+  const bool free = !leaves.empty() && leaves.parent() == parent;
+  return free ? leaves.after_stuck() : leaves.size();
+}
+
+}  // namespace sonde::hook

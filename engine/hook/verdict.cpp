@@ -1,0 +1,12 @@
+#include "engine/hook/verdict.h"
+
+#include "engine/base/swallowed.h"
+
+namespace sonde::hook {
+
+Verdict not_asked() noexcept {
+  base::note_swallowed("hooks.judge");
+  return {};
+}
+
+}  // namespace sonde::hook
