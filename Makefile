@@ -53,7 +53,7 @@ for-lint:
 for-clang:
 	@$(call setup,build test clang)
 
-# Setting up may start .venv over, which make would not notice any more: hence another make.
+# Setting up may replace .venv. This make has looked at the files already and would not notice, so another make goes on.
 .PHONY: build
 build: ## Build engine, extension and command, installed editable into .venv
 	@$(call setup,build)
@@ -80,7 +80,7 @@ define editable
 	@mkdir -p $(STAMPS) && touch $@
 endef
 space := $(subst ,, )
-# Of ninja's lines every tenth, and whatever is not one of them.
+# Shows every tenth progress line of ninja, and all other lines.
 every_tenth = awk '!/^\[[0-9]+\/[0-9]+\]/ || ++seen % 10 == 1 {print; fflush()}'
 
 $(STAMPS)/editable-tests: $(native_sources)
@@ -110,7 +110,7 @@ test-engine: build-tests ## The engine's unit tests, and whether every header co
 	@cmake --build $(DEV) -j $(JOBS) --target engine_tests check_headers check_native_headers | $(every_tenth)
 	@ctest --test-dir $(DEV) --output-on-failure --no-tests=error -j $(JOBS) | $(every_hundredth)
 
-# Of ctest's lines on tests that passed every hundredth, and all others.
+# Shows every hundredth line of ctest about a passed test, and all other lines.
 every_hundredth = awk '!/^ +Start |Passed +[0-9.]+ sec$$/ || (/Passed/ && ++seen % 100 == 0) {print; fflush()}'
 
 # Tests of one file stay in one process: they share what takes long to make.
@@ -127,7 +127,7 @@ long: build-tests ## Every test of tests/nightly
 	@$(VENV)/python -m pytest tests/nightly
 
 .PHONY: nightly
-nightly: long sanitize fuzz fuzz-loops compilers lint ## What takes hours, or finds what other changes broke
+nightly: long sanitize fuzz fuzz-loops compilers lint ## Everything that takes hours: long tests, sanitizers, fuzzing, all compilers
 
 .PHONY: compilers
 compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed

@@ -57,7 +57,7 @@ install_packages() {
   key="$(section tools/apt-packages.txt "$group" | sha256sum) $(command -v "$PYTHON")"
   is_done "apt-$group" "$key" && return
   command -v dpkg-query >/dev/null ||
-    die "this is no Debian; install the counterparts of [$group] in tools/apt-packages.txt, then: mkdir -p $STAMPS && printf '%s' '$key' >$STAMPS/apt-$group"
+    die "this is not Debian; install the counterparts of [$group] in tools/apt-packages.txt, then: mkdir -p $STAMPS && printf '%s' '$key' >$STAMPS/apt-$group"
   missing=$(missing_packages "$group" | xargs)
   if [[ -n $missing ]]; then
     if ((EUID != 0)); then
@@ -95,7 +95,7 @@ install_one_by_one() {
     pip_install "$requirement" || left_out+=("$requirement")
   done
   ((${#left_out[@]} == 0)) && return
-  say "these do not install with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]}"
+  say "these cannot be installed with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]}"
   return 1
 }
 
@@ -108,14 +108,14 @@ install_requirements() {
   say "into $VENV: $(xargs <<<"$wanted")"
   # shellcheck disable=SC2086  # a list of words
   if ! pip_install $wanted; then
-    [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; what it said stands above"
+    [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; see its output above"
     install_one_by_one <<<"$wanted" || return 0  # tried again the next time
   fi
   mark_done "pip-$group" "$key"
 }
 
 check_python
-(($# > 0)) || die "name what to set up for: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
+(($# > 0)) || die "name at least one group: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
 for group; do
   grep -qx "\[$group\]" tools/apt-packages.txt tools/requirements.txt || die "there is no group '$group'"
   install_packages "$group"

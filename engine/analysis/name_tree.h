@@ -35,7 +35,7 @@ struct NodeStats {
   std::int64_t max_ns = 0;
   std::int64_t gpu_ns = model::kNone;
   std::uint64_t gpu_count = 0;   // of those whose gpu_ns is known
-  std::uint64_t dispatched = 0;  // whose duration says nothing of the device; open ones too
+  std::uint64_t dispatched = 0;  // whose duration is the host's alone; counts open ones too
   Histogram durations;
 
   void add(const model::Span& span);

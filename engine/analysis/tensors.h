@@ -29,8 +29,8 @@ class TensorTable {
   std::size_t finish(bool in_full);
   // By run, epoch, place in the model, rank, process.
   void sort();
-  // Leaves of each tensor on each rank its newest epoch, of all processes that are of this rank in
-  // the newest run, in the order of the model. Returns how many lines it removed.
+  // For each tensor and rank, keeps only the newest run and, of each process in it, the newest
+  // epoch; sorts by the order of the model. Returns how many lines were removed.
   std::size_t keep_newest();
   const std::vector<TensorLine>& lines() const noexcept { return lines_; }
 

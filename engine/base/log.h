@@ -1,5 +1,5 @@
 // The one log function. What the engine has to say goes to a handler the host installs (Python's
-// logging); a message key is spoken at most once per session, and every repeat is only counted.
+// logging). A message is logged once per session and key; repeats are dropped.
 #pragma once
 
 #include <string>

@@ -23,12 +23,12 @@ bool is_known(int argc, char** argv) {
 }
 
 void complain_of_command(std::string_view word) {
-  std::string text = "there is no command " + std::string(word) + "; there are ";
+  std::string text = "there is no command " + std::string(word) + "; the commands are ";
   for (const Command& each : kCommands) {
     if (&each != std::begin(kCommands)) text += ", ";
     text += each.name;
   }
-  complain(text + ": sonde --help says what they do");
+  complain(text + "; see sonde --help");
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {
-    complain("out of memory: narrow it down with --last, --name or --summary");
+    complain("out of memory; use --last, --name or --summary to read less");
   } catch (const std::exception& error) {
     complain(std::string(error.what()) + "; this is a bug, please report it");
   }

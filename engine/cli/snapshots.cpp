@@ -98,7 +98,7 @@ Run declare_snapshots(CLI::App& app) {
                  "Only tensors whose name matches, such as 'layer*.weight'");
   app.add_option("--epoch", query.epoch, "Only the epoch with this number");
   auto* weights = app.add_flag_callback(
-      "--weights", [options] { options->query.gradients = false; }, "No gradients");
+      "--weights", [options] { options->query.gradients = false; }, "Only weights");
   app.add_flag_callback(
          "--gradients", [options] { options->query.weights = false; }, "Only gradients")
       ->excludes(weights);

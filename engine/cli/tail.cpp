@@ -113,7 +113,7 @@ Run declare_tail(CLI::App& app) {
                  "too (the default); all: every span")
       ->check(CLI::IsMember(
           std::vector<std::string>(model::kLevelNames.begin(), model::kLevelNames.end())));
-  app.add_option("--interval", options->interval_s, "Seconds between two looks")
+  app.add_option("--interval", options->interval_s, "Seconds between updates")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
   return [options] { return run_tail(*options); };

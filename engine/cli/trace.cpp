@@ -78,7 +78,7 @@ Run declare_trace(CLI::App& app) {
   app.add_option("--limit", options->tree.sibling_limit,
                  "Same-named siblings to print before adding up the rest; 0: all")
       ->capture_default_str();
-  auto* attrs = app.add_flag("--attrs", options->tree.attrs, "Attributes behind each span");
+  auto* attrs = app.add_flag("--attrs", options->tree.attrs, "Show the attributes after each span");
   app.add_flag("--summary", options->summary, "Add up by name: counts, totals, quantiles, shares")
       ->excludes(last)
       ->excludes(attrs);

@@ -1,9 +1,9 @@
 // What a training loop means: pure functions from what was seen to what follows from it.
 //
 // Nothing here opens, closes or remembers anything: the same evidence gives the same verdict.
-// docs/hooks.md has the rules; comments here name them by number. Training gathers the evidence,
-// asks, and carries the verdict out (verdict.h, moves.cpp). How a move is made is decided there: a
-// scope in which something is certain to lie cannot be taken back, and is relabelled.
+// docs/hooks.md has the rules; comments here name them by number. Seen gathers the evidence, the
+// events ask, and moves.cpp carries the verdict out (verdict.h). How a move is made is decided
+// there: a scope in which something is certain to lie cannot be taken back, and is relabelled.
 //
 // Words that are used in a narrower sense than usual:
 //   pass      one iteration over a loader, from its first fetch to its end

@@ -21,7 +21,7 @@ struct Here {
 class Moment {
  public:
   Moment() noexcept : ns(base::monotonic_ns()), event_(probe::gpu_mark()) {}
-  // Now. The GPU got nothing to do since this event, so the event serves for now as well.
+  // Now, with this earlier event: the GPU has been given no work since, so it still holds.
   explicit Moment(std::uint32_t event) noexcept
       : ns(base::monotonic_ns()), event_(probe::gpu_share(event)) {}
   // The beginning of this span.

@@ -32,7 +32,7 @@ base::Status File::open(const std::string& path, bool writable) {
   if (::fstat(fd_.get(), &info) != 0) return base::Status::from_errno("cannot read " + path);
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size < record::kBlocksOffset) {
-    return {EPROTO, path + " is no journal (too short); remove it if nothing else needs it"};
+    return {EPROTO, path + " is not a journal (too short); remove it if nothing else needs it"};
   }
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   void* memory = ::mmap(nullptr, size, protection, MAP_SHARED, fd_.get(), 0);
@@ -45,13 +45,13 @@ base::Status File::open(const std::string& path, bool writable) {
 base::Status File::check_header() const {
   const auto& head = *reinterpret_cast<const Header*>(memory_);
   if (std::memcmp(head.magic, record::kJournalMagic, sizeof head.magic) != 0) {
-    return {EPROTO, path_ + " is no journal; remove it if nothing else needs it"};
+    return {EPROTO, path_ + " is not a journal; remove it if nothing else needs it"};
   }
   if (head.version != record::kJournalVersion || head.header_bytes != record::kHeaderBytes) {
     return {EPROTO, path_ + " is a journal of version " + std::to_string(head.version) +
                         " and this program reads version " +
                         std::to_string(record::kJournalVersion) +
-                        "; read it with the sonde that wrote it"};
+                        "; read it with the version of sonde that wrote it"};
   }
   return {};
 }

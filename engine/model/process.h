@@ -55,7 +55,7 @@ struct Process {
 // What recovering the journals of dead processes brought.
 struct Recovery {
   std::uint64_t journals = 0;  // of dead processes, moved into the spool and removed
-  std::uint64_t ended = 0;     // those of them whose run ended properly, but could not write
+  std::uint64_t ended = 0;     // of these: the run ended properly but could not write everything
   std::uint64_t spans = 0, marks = 0, open_scopes = 0;
   std::uint64_t running = 0;          // journals left alone because their process lives
   std::uint64_t refused = 0;          // of another version, damaged or unwritable: left in place

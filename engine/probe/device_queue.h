@@ -29,7 +29,7 @@ void queue_abandon(std::uint64_t piece) noexcept;
 std::uint32_t queue_mark() noexcept;
 void queue_release(std::uint32_t mark) noexcept;
 inline bool is_queue_mark(std::uint32_t number) noexcept { return (number >> 31) != 0; }
-// As gpu_elapsed.
+// The time between two marks; see gpu_elapsed (gpu_clock.h).
 GpuTime queue_elapsed(std::uint32_t start, std::uint32_t end, std::int64_t& ns) noexcept;
 
 }  // namespace sonde::probe

@@ -42,7 +42,7 @@ inline void gpu_release(std::uint32_t event) noexcept {
   if (event != 0) detail::drop_ref(event);
 }
 
-// A number to be delivered with the span that this event ends.
+// Attaches the allocator's peak to the span that this event ends.
 void gpu_attach_peak(std::uint32_t event, std::int64_t bytes) noexcept;
 std::int64_t gpu_peak(std::uint32_t event) noexcept;  // -1: none
 

@@ -71,7 +71,7 @@ class BlockPool {
   std::atomic<std::int32_t> available_{0};
   std::atomic<std::uint32_t> next_free_[kMaxBlocks] = {};
   base::Event wake_;
-  std::uint32_t untrimmed_ = 0;  // freed blocks of the burst kind since the last trim
+  std::uint32_t untrimmed_ = 0;  // freed since the last trim: blocks that only a burst needed
 };
 
 }  // namespace sonde::record

@@ -25,7 +25,7 @@ void note_end(std::uint64_t sequence, std::uint64_t end_ns) noexcept {
   try {
     ends().by_sequence[sequence] = end_ns;
   } catch (const std::bad_alloc&) {
-    // The holder of the handle takes the moment at which it asks.
+    // No memory: the holder of the handle will take the time at which it asks for the end.
   }
 }
 

@@ -14,7 +14,7 @@
 namespace sonde::record {
 
 // A closed span whose parent can still be changed, for the thread that closed it. Empty: there is
-// no such record, and what there is stays as it is.
+// no span that could be changed.
 class Provisional {
  public:
   Provisional() = default;

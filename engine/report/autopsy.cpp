@@ -78,7 +78,7 @@ class ProcessText {
       out_ += "  It shut down, but not everything could be written to the spool then.\n";
     if (process_.fate != Fate::kDead && process_.fate != Fate::kRecovered) return;
     out_ += process_.fate == Fate::kDead
-                ? "  It died some time between that and now; the exact time is not known. "
+                ? "  It died some time between then and now; the exact time is not known. "
                 : "  It died some time after that and before it was recovered; the exact time is "
                   "not known. ";
     out_ +=
@@ -139,7 +139,7 @@ class ProcessText {
   }
 
   void last_records() {
-    if (!process_.last_spans.empty()) out_ += "  last closed spans, the newest at the end:\n";
+    if (!process_.last_spans.empty()) out_ += "  last closed spans, the newest last:\n";
     const model::MarkIndex marks(process_.last_marks);
     for (const model::Span& span : process_.last_spans) {
       out_ += fmt::format("    {}  ", point_in_time(span.end_ns));
@@ -205,7 +205,7 @@ std::string recovery_text(const Autopsy& autopsy) {
       });
   const model::Recovery& moved = autopsy.moved;
   if (moved.journals != 0) {
-    out += fmt::format("moved into the spool: {}, {} and {} that had been open, out of {}\n",
+    out += fmt::format("moved into the spool: {}, {} and {} that had been open, from {}\n",
                        plural(moved.spans, "span"), plural(moved.marks, "mark"),
                        plural(moved.open_scopes, "scope"), plural(moved.journals, "journal"));
     for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
@@ -219,7 +219,7 @@ std::string recovery_text(const Autopsy& autopsy) {
 
 std::string ended_text(const Autopsy& autopsy) {
   if (autopsy.ended.empty()) return {};
-  std::string out = "processes that came to their end, the newest at the end:\n";
+  std::string out = "processes that ended, the newest last:\n";
   for (const model::Span& session : autopsy.ended) {
     std::string how = model::ending_of(session);
     if (how.empty()) {
@@ -237,8 +237,8 @@ std::string ended_text(const Autopsy& autopsy) {
 std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
     return fmt::format(
-               "no process left anything in {}: none is running there, and none died without "
-               "being recovered\n",
+               "nothing to report in {}: no process is running there, and every process that died "
+               "has been recovered\n",
                autopsy.directory) +
            ended_text(autopsy);
   }

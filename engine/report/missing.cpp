@@ -32,17 +32,17 @@ std::string missing_line(const model::Missing& missing, std::string_view directo
       return fmt::format("there is no run {}: {} holds {} of them; see which with: sonde trace {}",
                          missing.wanted, directory, missing.there.size(), directory);
     case What::kRank:
-      return fmt::format("no span has rank {}; there are spans of: {}", missing.wanted, there);
+      return fmt::format("no span has rank {}; the ranks are: {}", missing.wanted, there);
     case What::kName:
       return fmt::format("no span is called {}; there are: {}", missing.wanted, there);
     case What::kEpoch:
-      return fmt::format("nothing was captured of epoch {}; there are: {}", missing.wanted, there);
+      return fmt::format("no snapshot of epoch {}; the epochs are: {}", missing.wanted, there);
     case What::kTensor:
       return fmt::format("no tensor matches {}; there are: {}", missing.wanted, there);
     case What::kGradients:
-      return "there are only weights";
+      return "no gradients were captured; there are only weights";
     case What::kWeights:
-      return "there are only gradients";
+      return "no weights were captured; there are only gradients";
     case What::kCaptures:
       break;
   }

@@ -19,11 +19,11 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
   using Cause = analysis::NoSnapshots::Cause;
   switch (why.cause) {
     case Cause::kOff:
-      return "they were switched off, in the call that started the session or by a setting; leave "
-             "that out to have them";
+      return "snapshots were switched off, in the call that started the session or by a setting; "
+             "remove that to get them";
     case Cause::kForeign:
-      return "the run does not say how they were set: another SDK recorded it, which captures "
-             "only what it is told to watch, or an older Sonde did";
+      return "the run does not say whether snapshots were on: it was recorded by another SDK, "
+             "which captures only what it is told to watch, or by an older Sonde";
     case Cause::kSaid: {
       std::string said;
       model::append_clean(said, why.said);
@@ -41,11 +41,12 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
           "the run is in its first epoch, for {} by now; the first snapshot is taken at its end",
           long_duration(why.epoch_ns));
     case Cause::kOnTheWay:
-      return "an epoch has ended, and nothing of it is written yet; look again in a second";
+      return "an epoch has ended, but its snapshot is not written yet; look again in a second";
     case Cause::kDiedEarly:
-      return "the process died before its first epoch had ended, which is when they are taken";
+      return "the process died before its first epoch had ended; snapshots are taken at the end of "
+             "an epoch";
     case Cause::kDied:
-      return "the process died before any of them was written";
+      return "the process died before any snapshot was written";
     case Cause::kUnknown:
       break;
   }
@@ -55,7 +56,7 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
 std::vector<std::string> no_snapshots_lines(std::span<const analysis::NoSnapshots> sessions) {
   if (sessions.empty()) {
     return {
-        "nothing was captured; no session is here that could say why: name the directory of the "
+        "nothing was captured, and there is no session that says why; name the directory of the "
         "whole run"};
   }
   std::map<std::string, std::vector<std::string>> by_reason;

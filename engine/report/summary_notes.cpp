@@ -44,12 +44,13 @@ std::string dispatch_note(const Summary& summary) {
     model::append_clean(list, name);
   }
   return fmt::format(
-      "{}: work is handed to a device and not waited for there, so these times are the host's. "
+      "{}: the program hands work to a device there and does not wait for it, so these times are "
+      "the host's. "
       "{}\n",
       list,
       known ? "Their shares are of the device's time (gpu)."
-            : "Where the device's time (gpu) is not known there is no share: wait for the result "
-              "inside the span, as with jax.block_until_ready(), to measure it.");
+            : "Where the device's time (gpu) is not known, no share is shown; to measure it, wait "
+              "for the result inside the span, for example with jax.block_until_ready().");
 }
 
 // Counts the steps at any place of the tree, and those of them that were skipped.

@@ -1,6 +1,6 @@
 // Hands batches to the sinks that are not durable, on one thread, so that a sink that blocks (a
 // full pipe, a slow handler) holds up neither the spool nor the journal. The thread is started with
-// the first batch. Where no thread can be had, the draining thread calls the sinks itself.
+// the first batch. If no thread can be started, the draining thread calls the sinks itself.
 #pragma once
 
 #include <cstddef>

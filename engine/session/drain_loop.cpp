@@ -203,8 +203,8 @@ void DrainLoop::try_tick() noexcept {
     tick(kNone, false);
   } catch (const std::exception& error) {
     keeper_.keep_file();
-    say_failed("tick",
-               std::string("a flush failed, and what it held may be lost: ") + error.what());
+    say_failed("tick", std::string("a flush failed, and what it held may be lost: ") +
+                           error.what() + "; please report this");
   }
 }
 
@@ -229,8 +229,9 @@ void DrainLoop::try_last_tick() noexcept {
     last_tick(kAtTheEnd);
   } catch (const std::exception& error) {
     keeper_.keep_file();
-    say_failed("last-tick", std::string("the last flush failed: ") + error.what() +
-                                "; run sonde autopsy on the output directory");
+    say_failed("last-tick", std::string("the last flush failed, so the end of the run may be "
+                                        "missing: ") +
+                                error.what() + "; run sonde autopsy on the output directory");
   }
   captures_.close();
   requests_.finish_all();

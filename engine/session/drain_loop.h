@@ -38,7 +38,7 @@ class DrainLoop {
   DrainLoop(Transfer& transfer, JournalKeeper& keeper, CaptureQueue& captures, Sinks& sinks,
             std::uint64_t interval_ns, std::function<void()> on_termination);
 
-  // Starts the thread. Where none can be had, flush() and finish() do its work.
+  // Starts the thread. If that is not possible, flush() and finish() do its work.
   base::Status start();
   // It could not be started, because there was no memory for what comes before.
   void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
@@ -80,7 +80,7 @@ class DrainLoop {
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
   FlushRequests requests_;
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> threadless_{false};  // no thread could be had
+  std::atomic<bool> threadless_{false};  // no thread could be started
 };
 
 }  // namespace sonde::session

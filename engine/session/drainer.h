@@ -52,8 +52,8 @@ class Drainer {
     cursors_.clear();
     goals_.clear();
   }
-  // Quiet, at the end of a session: drained rings give their last block back, so that the next
-  // session does not start with the size this one grew to.
+  // At the end of a session, while no other thread records: drained rings give their last block
+  // back, so that the next session does not start with the size this one grew to.
   void release_blocks();
 
   std::uint64_t damaged() const { return reader_.damaged(); }

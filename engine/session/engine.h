@@ -29,8 +29,8 @@ class Engine {
   // without it, and a message says so once.
   void start(Options options);
   // Ending a session, in three steps because the sinks may need the lock that makes things quiet.
-  void begin_stop();   // quiet: closes every open scope
-  void await_stop();   // not quiet: drains and writes
+  void begin_stop();  // quiet: closes every open scope
+  void await_stop();  // not quiet: drains and writes
   // Quiet: back to memory. Returns what is left of the session, its sinks among it: to be dropped
   // where the caller is not quiet any more, because a sink may need the GIL to go.
   std::shared_ptr<void> finish_stop();

@@ -97,7 +97,8 @@ void JournalKeeper::grow() {
     base::note_swallowed("journal");
     warn("journal-grow",
          status.text() +
-             "; further records are kept in memory only until they are flushed: free some space");
+             "; new records are in memory only, and a killed process loses what is not "
+             "flushed: free some space");
   }
 }
 
@@ -132,7 +133,8 @@ void JournalKeeper::look_for_trouble() {
   }
   if (Journal::bus_errors() != 0) {
     warn("bus-error", "pages of the journal " + journal.path() +
-                          " could not be written; recording goes on in memory: free some space");
+                          " could not be written; recording goes on in memory, but a killed "
+                          "process will lose what is not flushed: free some space");
   }
   if (journal.file_is_gone()) {
     warn("journal-gone",
@@ -165,7 +167,8 @@ void JournalKeeper::recover_once() noexcept {
     recover();
   } catch (const std::exception& error) {
     base::note_swallowed("recovery");
-    warn("recovery", std::string("recovery of earlier runs stopped: ") + error.what());
+    warn("recovery", std::string("recovery of earlier runs stopped: ") + error.what(),
+         "run sonde autopsy on the output directory");
   }
 }
 

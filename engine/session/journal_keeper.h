@@ -39,7 +39,7 @@ class JournalKeeper {
 
   // -- the draining thread --
 
-  // Before anything is recorded where the file ends.
+  // To be called before recording can reach the end of the file: enlarges it.
   void grow();
   // Once per tick. `idle`: nothing was recorded since the last one.
   void keep(bool idle);

@@ -23,7 +23,7 @@ class LineSink : public Sink {
   LineSink(std::vector<LineOutlet> outlets, std::string prefix)
       : outlets_(std::move(outlets)), prefix_(std::move(prefix)) {}
 
-  std::string_view name() const noexcept override { return "line"; }
+  std::string_view name() const noexcept override { return "live lines"; }
   Needs needs() const noexcept override { return {.context = true}; }
   // Announcements go to every outlet, whatever its filter; then each span with its newest marks.
   void accept(const OutgoingBatch& batch) override;

@@ -61,8 +61,8 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
     base::note_swallowed("spool");
     base::log_once(base::LogLevel::kWarning, "flush", "spool-write",
                    status.text() +
-                       "; batches wait in memory and are tried again, the oldest is dropped beyond "
-                       "64 MiB",
+                       "; batches wait in memory and are tried again; beyond 64 MiB the oldest are "
+                       "dropped",
                    "free space or make " + directory_.path() + " writable");
     return false;
   }

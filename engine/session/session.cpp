@@ -65,7 +65,7 @@ void Session::close_scopes(bool for_good) {
   if (thread != nullptr) {
     record::close_everything(*thread);
   } else {
-    keeper_.keep_file();  // no lane to be had: the scopes stay in the journal
+    keeper_.keep_file();  // no lane is free: the scopes stay in the journal
   }
   Journal::instance().leave_session();
 }

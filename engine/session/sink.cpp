@@ -14,7 +14,7 @@ void say_sink_failed(std::string_view name, std::string_view what) noexcept {
     base::note_swallowed(place);
     base::log_once(base::LogLevel::kWarning, "flush", place,
                    "the " + std::string(name) + " sink failed (" + std::string(what) +
-                       "); it is called again with the next batch");
+                       "): this batch may be missing there, but later batches are tried");
   } catch (...) {
     // No memory for the message.
   }

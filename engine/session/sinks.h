@@ -11,8 +11,8 @@
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
-#include "engine/session/moved.h"
 #include "engine/session/memory_sink.h"
+#include "engine/session/moved.h"
 #include "engine/session/options.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/shared.h"
@@ -57,7 +57,7 @@ class Sinks {
   bool tidy_some() { return !spool_ || spool_->tidy_some(); }
   // Any thread. The path of the file with this span is wanted, once it is written.
   void find(const base::Id& span);
-  // "": it is not written. Quiet, or the draining thread.
+  // "": it is not written. For the draining thread, or while no other thread records.
   std::string found_in() const { return spool_ ? spool_->found_in() : std::string(); }
   // Any thread.
   void count(Counters& all) const;

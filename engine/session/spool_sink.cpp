@@ -29,8 +29,7 @@ void SpoolSink::accept(const OutgoingBatch& batch, const Moved& moved) {
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), moved,
-               records.snapshots.size());
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), moved, records.snapshots.size());
 }
 
 void SpoolSink::lose(const OutgoingBatch& batch) noexcept {

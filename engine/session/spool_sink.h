@@ -51,7 +51,7 @@ class SpoolSink {
 
   // Any thread. The path of the file with this span is wanted, once it is written.
   void find(const base::Id& span);
-  // "": it is not written yet. Quiet, or the draining thread.
+  // "": it is not written yet. For the draining thread, or while no other thread records.
   const std::string& found_in() const noexcept { return found_in_; }
 
   // Any thread.

@@ -81,7 +81,7 @@ template <class D, class V = hn::Vec<D>>
 class LaneCounters {
  public:
   static constexpr std::size_t kVectors = 8 / sizeof(hn::TFromD<D>);
-  static constexpr std::size_t kRun = 15;  // so often a lane may count before take
+  static constexpr std::size_t kRun = 15;  // how often a lane may count between two calls of take
 
   HWY_INLINE explicit LaneCounters(D d) {
     for (auto& bytes : bytes_) bytes = hn::Zero(d);

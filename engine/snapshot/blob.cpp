@@ -193,9 +193,9 @@ class PendingBlob : public Pending {
         failed ? job_->problem +
                      "; the raw tensors of this snapshot are lost, its statistics are kept: " +
                      job_->remedy
-               : "the session ended before the raw tensors of its last snapshots were in " +
+               : "the session ended before the raw tensors of its last snapshots were written to " +
                      writer_->directory +
-                     "; they are lost, their statistics are kept: use a faster disk or take "
+                     "; they are lost, but their statistics are kept: use a faster disk or take "
                      "statistics only");
   }
 
@@ -204,14 +204,14 @@ class PendingBlob : public Pending {
   void warn_of_size() const noexcept {
     const std::uint64_t bytes = job_->size->bytes.load();
     if (bytes < kWorthAWarning) return;
-    base::log_once(
-        LogLevel::kWarning, "snapshots.blob", "blob-size",
-        "one snapshot takes " + with_commas(bytes) + " bytes (" +
-            with_commas(job_->size->parameters()) + " parameters) in " + writer_->directory,
-        "where that is too much, keep the raw tensors of fewer epochs, or statistics only");
+    base::log_once(LogLevel::kWarning, "snapshots.blob", "blob-size",
+                   "one snapshot takes " + with_commas(bytes) + " bytes (" +
+                       with_commas(job_->size->parameters()) + " parameters) in " +
+                       writer_->directory,
+                   "if that is too much, keep the raw tensors of fewer epochs, or statistics only");
   }
 
-  // True when it was this that ended it.
+  // True if this call ended the job.
   bool give_up() noexcept {
     job_->cancelled.store(true);
     auto waiting = BlobJob::State::kWaiting;
@@ -291,7 +291,7 @@ std::uint64_t BlobWriter::written() const noexcept { return state_->written.load
 std::uint64_t BlobWriter::lost() const noexcept { return state_->lost.load(); }
 
 // Detached: it owns what it needs, and a disk that does not answer must not hold up the host's end.
-// Where no thread can be had this job is lost; the next one tries again.
+// If no thread can be started, this job is lost; the next one tries again.
 void BlobWriter::State::start(BlobJob& job) {
   const Status status =
       base::start_detached_thread("sonde-blob", [self = shared_from_this()] { self->run(); });
@@ -333,7 +333,7 @@ void BlobWriter::State::work_on(BlobJob& job) noexcept {
   job.source.reset();
   if (!status.ok()) {
     job.problem = status.text();
-    job.remedy = "free space or make " + directory + " writable";
+    job.remedy = "free space or make " + directory + " writable, if that is the reason";
   }
   auto waiting = BlobJob::State::kWaiting;
   const bool wanted = job.state.compare_exchange_strong(

@@ -68,10 +68,10 @@ class BlobWriter {
   // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
   void stop();
 
-  // Ask before copying. Empty where too much waits already, which is said once; the caller
-  // then calls lose.
+  // To be called before copying. Empty if too much waits already, which is logged once; lose() then
+  // counts the blob.
   BlobRoom reserve(std::uint64_t bytes);
-  // Counts one that could not be copied, and says it once where nothing was said.
+  // Counts a blob that could not be copied; logs that, unless reserve() has logged it already.
   void lose() noexcept;
   // Becomes `<directory>/<span id>/<kind>.safetensors`. The result completes the capture: with the
   // file's address, or without one where it could not be written.

@@ -24,8 +24,8 @@ class BlobFile {
   // In `directory`, which is made if need be. Refuses where less than `bytes` and some more are
   // free: a disk that this file fills up is full for the host's own files too.
   base::Status open(const std::string& directory, std::uint64_t bytes);
-  // Sends it to the disk before it returns, so that it never adds up to what would make the system
-  // hold up other writers.
+  // Sends the piece to the disk before it returns, so that there is never so much unwritten data
+  // that the system holds up other writers.
   base::Status append(std::span<const std::byte> piece);
   // As `<directory>/<folder>/<stem>.safetensors`, or `<stem>-2.safetensors` and so on where that is
   // taken; `path` is where it is. Waits until the disk has all of it: what has a name is whole,

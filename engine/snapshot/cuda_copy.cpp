@@ -225,7 +225,7 @@ bool CudaCopy::bring(std::span<const Placed> tensors, std::size_t first, Part& p
 }
 
 base::Status CudaCopy::next(std::span<const std::byte>& piece) noexcept {
-  const auto lost = [] { return base::Status(EINVAL, "the GPU does not hand over the tensors"); };
+  const auto lost = [] { return base::Status(EINVAL, "the GPU did not return the tensors"); };
   while (part_ < parts_.size()) {
     Part& part = parts_[part_];
     if (at_ >= part.bytes) {

@@ -30,7 +30,7 @@ __device__ __forceinline__ void clear(Sums& s, double shift) {
   s.nan = s.inf = s.minus_inf = s.zero = s.finite = 0;
 }
 
-// With care: any value.
+// Careful: `x` may be any value, NaN and infinity included.
 __device__ __forceinline__ void add(Sums& s, double x) {
   if (x != x) {
     ++s.nan;

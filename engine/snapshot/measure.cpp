@@ -126,7 +126,7 @@ class Schedule {
     bool first = true;
   };
   struct Task {
-    Open* open = nullptr;  // a piece of it; else the turns begin to end
+    Open* open = nullptr;  // one piece of this tensor; null: the turns from begin to end
     std::size_t begin = 0, end = 0;
   };
   struct Turn {

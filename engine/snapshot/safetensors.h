@@ -24,7 +24,7 @@ struct SafeTensor {
 
 // The format's name for it.
 std::string_view safe_type(Element element) noexcept;
-// Two float32 are one value of this type; for two float64 there is none, and the dimension stays.
+// The type for pairs of float32. There is none for pairs of float64: they stay a dimension of 2.
 inline constexpr std::string_view kComplexFloat32 = "C64";
 
 // In which order the tensors go into a file: the widest elements first, so that each begins at a

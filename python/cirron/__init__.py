@@ -88,7 +88,7 @@ def profile(
     ``enabled=False``: record nothing.
     ``path``: output directory, ``./.cirron/`` by default.
     ``output``: ``"spool"``, ``"log"``, ``"stdout"``, ``"none"`` or a list of them.
-    What is None comes from the instance's settings.
+    An argument that is None is taken from the instance's settings.
     """
     return get_default().profile(
         config,
@@ -118,10 +118,10 @@ def health() -> dict[str, Any]:
 def watch(model: object, name: str | None = None) -> None:
     """Capture the weights and gradients of this model at the end of every epoch.
 
-    Keras, transformers and Lightning tell their model by themselves, and in a plain loop the models
-    are found that an optimizer trains. With several models each tensor's name begins with ``name``,
-    or the name of the model's class. The model is not kept alive. Without a session it is
-    remembered for the next one. Never raises.
+    Usually this is not needed: Keras, transformers and Lightning name their model themselves, and
+    in a plain loop the models that an optimizer trains are found. With several models, the name of
+    each tensor begins with ``name``, or with the name of the model's class. The model is not kept
+    alive. Without a session it is remembered for the next one. Never raises.
     """
     session.watch(FACE, model, name)
 

@@ -15,21 +15,21 @@ ADVICE = {
     "spans-dropped": "span_drop_count in health() counts them: record less often",
     "marks-dropped": "call profile() first, and if they still come too fast, mark less often: "
     "mark_drop_count in health() counts them",
-    "journal-gone": "shutdown() and profile() make a new one",
+    "journal-gone": "call shutdown() and then profile() to get a new journal",
     "journal": "make it writable or pass profile(path=...)",
     "spool-write": "free space, make it writable or pass profile(path=...)",
     "blob-nowhere": 'pass profile(path=...) and output="spool"',
     "snapshots-dropped": "snapshot_drop_count in health() counts them: take them less often",
-    "blob-size": 'where that is too much, pass snapshots="sampled" with a small sample_rate, or '
+    "blob-size": 'if that is too much, pass snapshots="sampled" with a small sample_rate, or '
     'snapshots="stats"',
     "blob-not-copied": "blob_drop_count in health() counts such snapshots: take raw tensors less "
     "often (sample_rate), or free memory",
     "started-twice": "call shutdown() first to start another",
     "joined": "start Cirron first, or give them to the other API",
     "no-directory": "pass profile(path=...) with an absolute path",
-    "unseen-loop": "Write 'for epoch in ci.epochs(range(n)):' around the loop over epochs and "
-    "'for batch in ci.batches(data):' around the loop over batches",
-    "no-epoch": "write ci.epochs(...) around what makes one",
+    "unseen-loop": "Write the loop over epochs as 'for epoch in ci.epochs(range(n)):' and the loop "
+    "over batches as 'for batch in ci.batches(data):'",
+    "no-epoch": "write the loop over epochs as: for epoch in ci.epochs(...)",
     "no-model": "call ci.watch(model)",
 }
 CALLS = {

@@ -72,9 +72,10 @@ def wrap(estimator: T) -> T:
 class Cirron:
     """Settings for ``profile()``, resolved when the instance is made.
 
-    Argument before ``CIRRON_*`` variable before ``~/.cirron/config.toml`` before default; the
-    results are attributes of the same names. What is recorded is process-wide, whichever instance
-    is used; the one whose ``profile()`` opened the session decides where it goes.
+    A setting is the argument, otherwise the ``CIRRON_*`` variable, otherwise what
+    ``~/.cirron/config.toml`` says, otherwise the default. Each is an attribute of that name.
+    Recording is process-wide, and all instances share it; the instance whose ``profile()`` opened
+    the session decides where the records go.
     """
 
     api_key: str | None

@@ -19,7 +19,7 @@ NAMES = {
     "load": "read the data with pandas, datasets or whatever you use",
     "load_cirron_yaml": YAML,
     "map": "call the function on your own batches",
-    "secret": "read os.environ, or the file the secret lies in",
+    "secret": "read os.environ, or the file that holds the secret",
 }
 # Names that are methods of a Cirron instance in the SDK.
 METHODS = ("deps", "env", "inference", "load", "secret")
@@ -29,7 +29,7 @@ def explain(owner: str, name: str) -> str:
     """The text of the AttributeError."""
     return (
         f"{owner} has no {name!r}: it is part of the Cirron SDK (the package cirron-sdk), not of "
-        f"Sonde, which has the profiler's side of that API; instead, {NAMES[name]}"
+        f"Sonde, which has only the profiling part of that API; instead, {NAMES[name]}"
     )
 
 

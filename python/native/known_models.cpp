@@ -58,7 +58,7 @@ PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
 
 PyMethodDef g_functions[] = {
     {"seen_version", seen_version, METH_NOARGS,
-     "seen_version()\n--\n\nAnother number whenever another model or optimizer is known."},
+     "seen_version()\n--\n\nA number that changes whenever a model or an optimizer is added."},
     {"living_modules", all_modules, METH_NOARGS,
      "living_modules()\n--\n\nEvery torch module of the process."},
     {"note_model_exists", note_model_exists, METH_NOARGS,

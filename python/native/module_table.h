@@ -40,7 +40,7 @@ struct alignas(64) KnownModule {
   hook::Owned owned = hook::Owned::kUnknown;
 };
 
-// From now on forwards of its parts have their names in it, even if it is never called itself.
+// From now on forwards of this model's parts get their names in it, even if it is never called.
 SONDE_COLD void know_model(PyObject* module) noexcept;
 
 // Cold: fills in `known`, which is about another module, or out of date.

@@ -207,8 +207,8 @@ PyObject* know_whole_model(PyObject*, PyObject* module) {
 
 PyMethodDef g_functions[] = {
     {"know_model", know_whole_model, METH_O,
-     "know_model(module)\n--\n\nForwards of its parts have their names in it, although it may "
-     "never be called itself."},
+     "know_model(module)\n--\n\nForwards of this model's parts get their names in the model, "
+     "even if it is never called."},
     {"hook_module_call", hook_module_call, METH_O,
      "hook_module_call(function)\n--\n\nCalls of this function object are forwards from now on; "
      "false if they were before."},

@@ -45,7 +45,7 @@ PyObject* refuse_enter() {
     t_depth_warned = true;
     const std::string text = base::face().prefix() +
                              "more than MAX_DEPTH (64) scopes are open on this thread: deeper ones "
-                             "are not recorded; is a scope never closed?";
+                             "are not recorded; look for a scope that is never closed";
     warn_user(text.c_str());
   }
   Py_RETURN_NONE;

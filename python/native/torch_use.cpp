@@ -33,7 +33,7 @@ PyObject* detach(PyObject*, PyObject*) {
 PyMethodDef g_functions[] = {
     {"on_first_use", on_first_use, METH_O,
      "on_first_use(callback)\n--\n\n"
-     "Calls it once, when torch's hooks first have something to record; None: do not."},
+     "Calls callback once, when torch's hooks first have something to record; None: never."},
     {"attach", attach, METH_NOARGS,
      "attach()\n--\n\nLooks up what the hooks ask of torch on every step."},
     {"detach", detach, METH_NOARGS, "detach()\n--\n\nThe hooks ask torch nothing any more."},

@@ -68,7 +68,7 @@ def split_output(given: str, name: str = "output") -> tuple[str, str, str | None
     understood = level in LEVELS and (bool(glob) and glob != rest if comma else True)
     if sink not in LINE_OUTPUTS or not understood:
         raise ValueError(
-            f"{name} {given!r} is not valid; behind 'stdout:' or 'log:' write a level, "
+            f"{name} {given!r} is not valid; after 'stdout:' or 'log:' write a level, "
             f"{_choices(LEVELS)}, or name=GLOB, or both: 'stdout:all,name=forward'"
         )
     return sink, level, glob if comma else None
@@ -176,8 +176,8 @@ def find_collisions(face: Face, flags: Mapping[str, object]) -> list[str]:
         shown = _shown(value)
         if (hint := _instead_of_flag(face, name, shown)) is not None:
             found.append(
-                f"{face.option('flags')}={{{name!r}: {shown}}} is a flag of your own and sets "
-                f"nothing here: {hint}"
+                f"{face.option('flags')}={{{name!r}: {shown}}} is a flag of your own and does "
+                f"not configure the profiler: {hint}"
             )
     return found
 
@@ -201,7 +201,7 @@ def _misunderstood(face: Face, name: str, table: dict[object, object]) -> list[s
     wrong = {key: value for key, value in table.items() if key != option or not is_count(value)}
     if not wrong:
         return []
-    instead = f"write {_example(name)} with N from 1 on" if option else "there are no options of it"
+    instead = f"write {_example(name)} with N of at least 1" if option else f"{name} has no options"
     shown = ", ".join(f"{_shown(key)}: {_shown(value)}" for key, value in wrong.items())
     return [f"{face.option('flags')}={{{name!r}: {{{shown[:60]}}}}} sets nothing: {instead}"]
 
@@ -224,7 +224,7 @@ def _instead_of_flag(face: Face, name: str, shown: str) -> str | None:
     if name in face.settings:
         return face.setting(name, shown)
     if name in TABLES:
-        return f"that name is kept for the {name} hook, call your flag something else{also}"
+        return f"that name is reserved for the {name} hook; call your flag something else{also}"
     return None
 
 

@@ -388,10 +388,7 @@ def _health(profiler: Profiler | None) -> dict[str, Any]:
     counters = _core.session.counters()
     if not live:
         final = None if profiler is None else profiler._final
-        if final is not None:
-            counters = dict(final)
-        else:
-            counters = _nothing(counters)
+        counters = _nothing(counters) if final is None else dict(final)
         counters["flush_mode"] = "stopped"
     known: dict[str, Any] = {
         "enabled": live,
@@ -418,8 +415,7 @@ def _output_dir(request: Request) -> str | None:
         log.warn(
             "flush",
             f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
-            f"({error}); "
-            + face.current().advise("no-directory"),
+            f"({error}); " + face.current().advise("no-directory"),
         )
         return None
 
@@ -457,7 +453,7 @@ def _guarded(work: Callable[[], None], failure: str) -> None:
         work()
     except Exception as error:
         log.swallowed("session")
-        log.warn("flush", f"{failure}: {error}")
+        log.warn("flush", f"{failure}: {error}; the program goes on, please report this")
 
 
 def _reset_in_child() -> None:

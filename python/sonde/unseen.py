@@ -1,9 +1,10 @@
 """A hint for programs that train in a loop that no hook sees: what to write around it.
 
-JAX compiles a step into one function, and TensorFlow can: from outside there is nothing to see of
-an epoch or a step. While such a framework is imported and no level was ever open, a thread of ours
-looks now and then where the main thread is; it ends as soon as there is a loop on record. A look
-costs some microseconds with the GIL, the first comes after half a second, and they get rarer.
+JAX compiles a step into one function, and TensorFlow may do the same, so nothing of an epoch or a
+step can be seen from outside. While such a framework is imported and no level was ever open, a
+thread of ours looks now and then where the main thread is. It ends as soon as a loop is on record.
+A look costs some microseconds with the GIL. The first comes after half a second; then they get
+rarer.
 """
 
 from __future__ import annotations
@@ -102,15 +103,14 @@ class Lookout:
             return None
         return (
             f"no epoch or step is on record: {' and '.join(self._used)} ran, in a loop that no "
-            f"hook sees{self._where()}. "
-            + face.current().advise("unseen-loop")
+            f"hook sees{self._where()}. " + face.current().advise("unseen-loop")
         )
 
     def _where(self) -> str:
         if not self._seen:
             return ""
         (file, line), _ = max(self._seen.items(), key=lambda item: item[1])
-        return f"; the program was mostly at {file}:{line}"
+        return f"; the program spent most of its time at {file}:{line}"
 
 
 _lookout: Lookout | None = None

@@ -112,7 +112,7 @@ class Check:
         return False
 
     def check_section(self, section):
-        """One of the right answers is the one that was recorded."""
+        """What was recorded is one of the right answers."""
         if self.truth.sections[section].kind == "uneven":
             self.check_uneven(section)
             return

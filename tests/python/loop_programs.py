@@ -204,8 +204,9 @@ def settled(val):
 
 
 def certain(mid, update, batches):
-    """With gradients on, before a step or between the batches of one: that step's, or the last
-    one's, as far as one can tell. So it is behind the last batch, on one from a kept iterator."""
+    """Turns gradients off where nothing could tell the evaluation from training: with gradients on,
+    before a step or between its batches, it would count as part of that step or the last one. So
+    would one after the last batch, on a batch from a kept iterator."""
     if mid is not None and mid.at == batches - 1:
         mid = replace(mid, val=settled(mid.val))
     between = update.accumulate > 1 and mid is not None and mid.val.source == "kept"

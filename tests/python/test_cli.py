@@ -107,7 +107,7 @@ def test_trace_says_what_there_is_instead_of_a_name_or_rank(more):
     assert nope.stderr == f"sonde: no span is called nope; there are: {names}\n"
     rank = sonde("trace", REFERENCE, "--rank", "7", *more)
     assert rank.stdout == "(no spans)\n"
-    assert rank.stderr == "sonde: no span has rank 7; there are spans of: 0\n"
+    assert rank.stderr == "sonde: no span has rank 7; the ranks are: 0\n"
     # One reason is enough.
     both = sonde("trace", REFERENCE, "--rank", "7", "--name", "nope", *more)
     assert both.stderr == rank.stderr
@@ -241,9 +241,10 @@ def test_trace_of_a_run_that_is_not_there(three_runs, more):
 
 
 def test_the_message_says_what_a_run_is_called():
-    assert '"+1" is no run; give its number' in sonde(
-        "trace", REFERENCE, "--run", "+1", status=2
-    ).stderr
+    assert (
+        '"+1" is no run; give its number'
+        in sonde("trace", REFERENCE, "--run", "+1", status=2).stderr
+    )
 
 
 def test_a_scope_called_session_is_no_run(tmp_path):

@@ -42,7 +42,7 @@ def test_autopsy_of_a_killed_process(tmp_path):
     assert "batch[2] - " in text
     assert "depth=7 on forward" in text
     assert "moved into the spool: " in text
-    assert "4 scopes that had been open, out of 1 journal" in text
+    assert "4 scopes that had been open, from 1 journal" in text
 
     spool = Spool(tmp_path / "spool")
     assert sorted(spool.names()) == sorted(
@@ -118,5 +118,5 @@ def test_autopsy_of_a_journal_of_another_kind(tmp_path):
     (tmp_path / "live").mkdir()
     (tmp_path / "live" / "1.journal").write_bytes(b"something else" * 100_000)
     done = sonde("autopsy", tmp_path, status=1)
-    assert "is no journal" in done.stderr
+    assert "is not a journal" in done.stderr
     assert (tmp_path / "live" / "1.journal").exists()

@@ -241,7 +241,7 @@ def test_ranks_have_a_column(tmp_path):
     assert "rank" not in row
     none = sonde("snapshots", tmp_path, "--rank", "7")
     assert none.stdout == "(no snapshots)\n"
-    assert none.stderr == "sonde: no span has rank 7; there are spans of: 0, 1\n"
+    assert none.stderr == "sonde: no span has rank 7; the ranks are: 0, 1\n"
 
 
 def test_what_there_is_instead(three_epochs, tmp_path):

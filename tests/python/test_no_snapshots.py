@@ -51,7 +51,7 @@ def run(directory, body):
 def test_switched_off(tmp_path):
     logged, said = run(tmp_path, 'ci.profile(**profile, snapshots="off"); epoch()')
     assert logged == []
-    assert said.startswith("nothing was captured: they were switched off, in the call that started")
+    assert said.startswith("nothing was captured: snapshots were switched off, in the call that")
 
 
 def test_no_epoch_has_ended(tmp_path):
@@ -172,14 +172,14 @@ def test_before_the_first_epoch(tmp_path):
 
 
 def test_a_spool_of_the_reference():
-    assert "another SDK recorded it, which captures only what it is told to watch" in why(REFERENCE)
+    assert "by another SDK, which captures only what it is told to watch" in why(REFERENCE)
 
 
 def test_several_runs_each_with_its_reason(tmp_path):
     run(tmp_path, 'ci.profile(**profile, snapshots="off"); epoch()')
     run_python(program("ci.profile(**profile)\nfor _ in ci.epochs(range(1)): pass"), tmp_path)
     first, second = sorted(why(tmp_path).replace("sonde: ", "").splitlines())
-    assert first.startswith("nothing was captured of run 1 rank 0: they were switched off")
+    assert first.startswith("nothing was captured of run 1 rank 0: snapshots were switched off")
     assert second.startswith(
         "nothing was captured of run 2 rank 0: no model of torch or Keras is known"
     )

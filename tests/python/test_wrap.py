@@ -282,7 +282,7 @@ def test_anything_else_is_refused(value, said):
 
 def test_what_has_a_hook_is_refused():
     model = type("Model", (Bare,), {"__module__": "keras.models"})()
-    with pytest.raises(TypeError, match=r"ci.profile\(\) follows that by itself"):
+    with pytest.raises(TypeError, match=r"ci.profile\(\) records it without a wrapper"):
         ci.wrap(model)
 
 

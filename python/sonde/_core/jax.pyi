@@ -8,8 +8,8 @@ def start_following(
 ) -> None:
     """follow_calls() may be used from now on.
 
-    role(function, args): is it a "step", a "backward", or None yet? note(function, args, result):
-    what it got and returned.
+    role(function, args) says what a call is: a "step", a "backward", or None if that is not known
+    yet. note(function, args, result) is told what a call got and returned.
     """
 
 def follow_calls(function: object) -> bool:

@@ -30,7 +30,7 @@ def any_loop_recorded() -> bool:
     """The same for the spans of the session that are in memory, closed or open."""
 
 def note_exception(exception: BaseException, since: int = 0) -> None:
-    """Adds it to the spans that are open on this stack, or to those that were opened since."""
+    """Adds the exception to the open spans of this stack, or to those opened since ``since``."""
 
 def next_sequence() -> int:
     """The number of the span that this thread opens next, for ``since`` of note_exception.

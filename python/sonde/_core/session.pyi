@@ -35,7 +35,7 @@ def slept_at_fork() -> bool:
     """In a forked child: the parent's session was on demand, and nothing had been recorded."""
 
 def annotate(attrs: dict[str, object]) -> None:
-    """Attributes of the session, from now on; those it has by another name stay.
+    """Sets attributes of the session; its other attributes stay as they are.
 
     They are in the journal at once. Without a session nothing happens.
     """
@@ -44,7 +44,7 @@ def annotate_exception(exception: BaseException) -> None:
     """Records in the session an exception that was not caught."""
 
 def stop(at_exit: bool = False) -> None:
-    """Closes everything, drains a last time into sinks and transport, joins the drain thread.
+    """Closes every scope, writes everything to sinks and transport, and ends the session.
 
     ``at_exit``: the process is about to end; its exit status will be added to the session's span.
     Idempotent; lets go of the GIL while it waits.
@@ -53,12 +53,15 @@ def stop(at_exit: bool = False) -> None:
 def put_off_stop(stop: Callable[[], None]) -> bool:
     """On a thread that moves records (a log handler or a sink was called there): True.
 
-    That thread must not end the session now. It calls ``stop`` once the records are moved. Elsewhere
-    this returns False, and nothing happens.
+    That thread must not end the session now. It calls ``stop`` once the records are moved.
+    Elsewhere this returns False, and nothing happens.
     """
 
 def flush() -> None:
-    """Drains now, into every sink and the transport; returns when that is done."""
+    """Writes what is recorded so far; returns when that is done, or after 30 s.
+
+    Waits for sinks that are not durable, and for the transport, for 2 s at most.
+    """
 
 def set_recording(enabled: bool, keep_trace: bool = False) -> None:
     """False: scope, mark, epochs and batches record nothing.
@@ -73,7 +76,7 @@ def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
     """Where the engine's messages go: level as in ``logging``, logger name, text."""
 
 def general_advice() -> dict[str, str]:
-    """What to do about each kind of trouble, by the key of its message, where a face says nothing."""
+    """What to do about a trouble, by the key of its message, where a face says nothing."""
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""

@@ -9,7 +9,7 @@ def set_listeners(
     on_trained: Callable[[Any], None] | None,
     on_gone: Callable[[int, Any], None] | None,
 ) -> None:
-    """What is called for snapshots, and when. None for all of them ends it.
+    """Sets the functions that are called when something is to be captured. None for all: stop.
 
     ========================================================= ======================================
     on_epoch(sequence, index, step, stack, steps)             an epoch has ended
@@ -50,7 +50,7 @@ def seen_optimizers() -> list[Any]:
     """The optimizers that are known and alive."""
 
 def seen_version() -> int:
-    """Another number whenever another model or optimizer is known."""
+    """A number that changes whenever a model or an optimizer is added."""
 
 def living_modules() -> list[Any]:
     """Every torch module of the process. Takes some milliseconds."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 def on_first_use(callback: Callable[[], None] | None) -> None:
-    """Calls it once, when torch's hooks first have something to record; None: do not."""
+    """Calls ``callback`` once, when torch's hooks first have something to record; None: never."""
 
 def attach() -> None:
     """Looks up what the hooks ask of torch on every step. RuntimeError: it is not imported."""
@@ -24,7 +24,7 @@ def quiet_forwards(on: bool) -> None:
     """True: calls of modules on this thread are no forwards, until it is called with False."""
 
 def know_model(module: object) -> None:
-    """Forwards of its parts have their names in it, although it may never be called itself."""
+    """Forwards of this model's parts get their names in the model, even if it is never called."""
 
 def set_keras_tensor_type(type: type | None) -> None:
     """Modules called with a value of this type compute nothing, and are no forwards.

@@ -39,7 +39,7 @@ def why_not(candidate: object, speaker: Face | None = None) -> str | None:
         return f"not {kind.__name__}: it has no fit()"
     start = (speaker or face.current()).call("start", "the profiler")
     if HOOKED & {base.__module__.partition(".")[0] for base in kind.__mro__}:
-        return f"not {kind.__name__}: {start} follows that by itself"
+        return f"not {kind.__name__}: {start} records it without a wrapper"
     return None
 
 

@@ -1,8 +1,8 @@
 """Framework hooks, which are put in place when the program imports the framework.
 
-A framework that is installed but never imported stays unimported: its hook waits. Each module here
-has ``install(hook)``, which puts things in place through a ``Patches`` and may raise: a hook that
-fails says so once and steps aside, training goes on.
+A framework that is installed but never imported stays unimported: its hook waits. The module of
+each framework has ``install(module, patches, hook)``, which replaces functions through ``patches``
+and may raise: then one warning says so, the hook is off, and training goes on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ class Hook:
                     end()
                 except Exception as error:
                     log.swallowed(f"hooks.{self.name}")
-                    log.warn(f"hooks.{self.name}", f"some spans stay open: {error}")
+                    log.warn(
+                        f"hooks.{self.name}",
+                        f"the {self.name} hook could not close its spans ({error}): they stay open "
+                        "until the session ends",
+                    )
         self._ends.clear()
         self.take_away()
 
@@ -90,7 +94,10 @@ class Hook:
         self._watched.clear()
         for problem in self._patches.undo():
             log.swallowed(f"hooks.{self.name}")
-            log.warn(f"hooks.{self.name}", f"could not be taken away cleanly: {problem}")
+            log.warn(
+                f"hooks.{self.name}",
+                f"the {self.name} hook could not be removed cleanly: {problem}; training goes on",
+            )
 
     def _arm(self, module: str) -> None:
         def put_in_place() -> None:
@@ -118,8 +125,8 @@ class Hook:
             self.problem = f"{type(error).__name__}: {error}"
             log.warn(
                 f"hooks.{self.name}",
-                f"the {self.name} hook is off, this version of it is not understood "
-                f"({type(error).__name__}: {error}); scopes of your own still work",
+                f"the {self.name} hook is off because it does not understand this version "
+                f"({type(error).__name__}: {error}); your own scopes still work",
             )
 
 
@@ -152,7 +159,10 @@ def uninstall(hooks: Iterable[Hook]) -> None:
             hook.take_away()
         except Exception as error:
             log.swallowed(f"hooks.{hook.name}")
-            log.warn(f"hooks.{hook.name}", f"could not be taken away cleanly: {error}")
+            log.warn(
+                f"hooks.{hook.name}",
+                f"the {hook.name} hook could not be removed cleanly: {error}; training goes on",
+            )
 
 
 def troubles(installed: Iterable[Hook]) -> list[str]:

@@ -6,9 +6,9 @@
 | | what it is (``lower``, ``trace``, ``isinstance`` and the rest are untouched) |
 | that it trains | it differentiates: ``jax.vjp``, on which ``grad`` is built, was seen while JAX |
 | | traced it; and it is given what it has returned before |
-| backward | it differentiates, and arrays that have a counterpart in its result are others |
-| | at the next call, and were not returned by it: it returns gradients, and the program |
-| | updates its parameters elsewhere |
+| backward | it differentiates, and from call to call its parameters (arguments with a |
+| | counterpart in the result) are replaced by arrays that it did not return: it returns |
+| | gradients, and the program updates the parameters elsewhere |
 
 A call only hands work to the device, and says so (``timing: dispatch``). What is compiled into one
 function has no visible parts. The first call, which compiles, is no span: only later calls show
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sonde.hooks.patches import Patches
 
 MOST_RESULTS = 16  # remembered of a function, which may train several models in turn
-TELLING = 2  # so often parameters have to be replaced before it counts
+TELLING = 2  # how often parameters have to be replaced before that counts
 FLOATS = ("f", "c", "V")  # kinds of NumPy's types; V: bfloat16 and smaller ones
 
 

@@ -13,9 +13,9 @@ entry points (see pyproject.toml). A Trainer that was made earlier is left alone
 
 Logged values become marks under the names that Lightning's loggers see: those of a step are points
 on the step, those of an epoch, a validation or a test are summaries on it. Reading a value that
-lies on a GPU waits for the GPU. So of a step's values there, those are taken that Lightning reads
-itself: in the progress bar, or by a logger every ``log_every_n_steps``. The values at the end of an
-epoch or of a validation are read once.
+lies on a GPU waits for the GPU. So of a step's values on a GPU, only those are taken that
+Lightning reads itself: in the progress bar, or by a logger every ``log_every_n_steps``. The values
+at the end of an epoch or of a validation are read once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ def _callbacks(package: str) -> list[Any]:
         return [make_callback(package)] if package in _installed else []
     except Exception as error:
         log.swallowed("hooks.lightning")
-        log.warn(LOGGER, f"this Trainer is not followed ({type(error).__name__}: {error})")
+        log.warn(
+            LOGGER,
+            f"this Lightning Trainer is not recorded ({type(error).__name__}: {error}); "
+            "training goes on",
+        )
         return []
 
 
@@ -153,8 +157,8 @@ def _guarded(method: Method) -> Method:
             self.end()
             log.warn(
                 LOGGER,
-                f"this Trainer is no longer followed ({type(error).__name__} in "
-                f"{method.__name__}: {error})",
+                f"this Lightning Trainer is no longer recorded ({type(error).__name__} in "
+                f"{method.__name__}: {error}); training goes on",
             )
             return None
 

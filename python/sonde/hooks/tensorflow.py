@@ -16,11 +16,11 @@ called, on the training thread; so a span also covers what the user's callbacks 
 
 No batches are recorded in a validation or a predict. With ``steps_per_execution=n`` one batch span
 covers n steps and has the number of the first. Where the backend fetches before the batch begins
-(torch, jax), so does the tree.
+(torch, jax), the fetch lies before the batch in the tree, too.
 
-On jax a batch is handed to the device and not waited for: what ``batch`` measures on the host, and
-``validation`` behind it, is no time of the device. They say so (``timing: dispatch``), and have
-that of the device as ``gpu_ns``.
+On jax Keras hands a batch to the device and does not wait for it, so the durations of ``batch``,
+and of a ``validation`` after it, are the host's. Such spans say so (``timing: dispatch``) and have
+the device's time as ``gpu_ns``.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _State:
                     _tapes.aside = True
                 log.warn(
                     "hooks.tensorflow",
-                    f"the Keras hook failed and steps aside ({type(error).__name__}: {error}); "
+                    f"the Keras hook failed and is off ({type(error).__name__}: {error}); "
                     "training goes on without its spans",
                 )
             return None

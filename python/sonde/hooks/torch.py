@@ -114,8 +114,8 @@ def _say_skipped(process: int) -> None:
         log.warn(
             "hooks.torch",
             f"mixed precision skipped {skipped} of {skipped + _core.loops.steps_taken()} optimizer "
-            "steps: their gradients were not finite; a few at the beginning, while the scale is "
-            "found, are usual, many mean that training is unstable",
+            "steps because their gradients were not finite; a few at the beginning are normal, "
+            "while the loss scale is being found, but many mean that training is unstable",
         )
 
 
@@ -130,7 +130,7 @@ def _explain_to_dynamo_in_time(patches: Patches) -> None:
 def _explain_to_dynamo() -> None:
     """Where a whole training step is compiled, Dynamo traces through the optimizer's hooks too.
 
-    Of a step that became part of a graph there is nothing to tell.
+    A step that became part of a graph is not recorded.
     """
     global _explained
     if _explained:  # for the life of the process

@@ -92,6 +92,6 @@ def _imported(name: str) -> None:
             callback()
         except Exception as error:  # the program's import goes on
             log.swallowed("hooks")
-            log.warn("hooks", f"what waited for {name} to be imported failed: {error}")
+            log.warn("hooks", f"the import of {name} could not be followed: {error}")
     if not _waiting and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)

@@ -29,8 +29,8 @@ def watch(speaker: Face, model: object, name: str | None, *, early: bool) -> Non
         given = model if isinstance(model, type) else type(model)
         log.warn(
             "profiler",
-            f"{speaker.call('watch', 'watch')}({given.__name__}, name: "
-            f"{type(name).__name__}): a model, not its class, and a str for its name are needed",
+            f"{speaker.call('watch', 'watch')}() takes a model, not its class, and a str as its "
+            f"name; it got {given.__name__} and {type(name).__name__}, and captures nothing",
             speaker,
         )
         return

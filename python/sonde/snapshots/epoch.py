@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sonde import _core
     from sonde.snapshots.models import Reference
 
-# So many optimizers that die in one epoch are captured; more of them only now and then.
+# At most this many dying optimizers are captured in one epoch; beyond that, one now and then.
 MOST_GONE = 64
 PART = 500  # the others take at most this fraction of the time: 1 / PART
 

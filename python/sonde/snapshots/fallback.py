@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Numbers = tuple[float, float, float, float, float, int, int, int, int, int, list[int]]
 
 BINS = 16
-CHUNK = 1 << 24  # so many elements are converted at a time
+CHUNK = 1 << 24  # elements converted at a time
 
 
 def measure(tensors: list[Any]) -> list[Numbers]:

@@ -1,7 +1,7 @@
 """The models that are captured, and what their tensors are called.
 
 Watched models are those that the program has named. A led model is one whose trainer runs on this
-thread. Where there are neither, the models are captured that are trained (``trained.py``).
+thread. If there are neither, the models that are trained are captured (``trained.py``).
 """
 
 from __future__ import annotations

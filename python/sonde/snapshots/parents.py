@@ -1,4 +1,4 @@
-"""Finds the module that others are parts of, where it was never called itself.
+"""Finds the module that contains given modules and was never called itself.
 
 A program may call the parts of its model one by one (``agent.actor(x)``, ``agent.critic(x)``), or a
 method other than ``forward``. A part does not know its parent, so all modules of the process are

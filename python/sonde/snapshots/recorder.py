@@ -86,8 +86,8 @@ class Recorder:
         if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
             log.warn(
                 "profiler",
-                f"nothing of a {type(model).__name__} can be captured, it has no "
-                f"named_parameters() and no weights; {_watch()}",
+                f"a {type(model).__name__} cannot be captured, because it has neither "
+                "named_parameters() nor weights; pass the model itself",
             )
             return
         self.models.watch(model, name)

@@ -58,8 +58,8 @@ TEST(AutopsyText, Nothing) {
   Autopsy autopsy;
   autopsy.directory = "out";
   EXPECT_EQ(autopsy_text(autopsy),
-            "no process left anything in out: none is running there, and none died without being "
-            "recovered\n");
+            "nothing to report in out: no process is running there, and every process that died "
+            "has been recovered\n");
 }
 
 TEST(AutopsyText, ADeadProcessAndItsRecovery) {
@@ -74,7 +74,7 @@ TEST(AutopsyText, ADeadProcessAndItsRecovery) {
       "pid 42, rank 1 of 2, on node-7: DEAD\n"
       "  started            2026-11-15 07:42:55.000 UTC\n"
       "  last sign of life  2026-11-15 07:44:35.000 UTC (3m 20s ago)\n"
-      "  It died some time between that and now; the exact time is not known. The cause is not "
+      "  It died some time between then and now; the exact time is not known. The cause is not "
       "recorded here:\n"
       "  look at dmesg and at the scheduler's log for an OOM kill, at the program's own output for "
       "anything else.\n"
@@ -85,13 +85,13 @@ TEST(AutopsyText, ADeadProcessAndItsRecovery) {
       "        forward - open for 1.00s\n"
       "    asyncio task (stack 5)\n"
       "      serve - open for 1m 00s\n"
-      "  last closed spans, the newest at the end:\n"
+      "  last closed spans, the newest last:\n"
       "    2026-11-15 07:44:33.000 UTC  data_load - 1.00s {loss=0.5000}\n"
       "  last marks on other scopes:\n"
       "    2026-11-15 07:44:32.000 UTC  lr=0.2500 on epoch[3]\n"
       "  not yet in the spool: 3 spans, 1 mark\n"
       "\n"
-      "moved into the spool: 3 spans, 1 mark and 4 scopes that had been open, out of 1 journal\n"
+      "moved into the spool: 3 spans, 1 mark and 4 scopes that had been open, from 1 journal\n"
       "  1-2.json\n"
       "see them with: sonde trace out\n");
 }
@@ -194,7 +194,7 @@ TEST(AutopsyText, ProcessesThatEnded) {
   const std::string text = autopsy_text(of_ended_processes());
   EXPECT_TRUE(
       text.ends_with("recovered\n"
-                     "processes that came to their end, the newest at the end:\n"
+                     "processes that ended, the newest last:\n"
                      "  2026-11-15 07:43:05.000 UTC  pid 0, rank 0: returned\n"
                      "  2026-11-15 07:43:15.000 UTC  pid 0, rank 0: ended by the program\n"
                      "  2026-11-15 07:43:25.000 UTC  pid 0, rank 0: exit code 3\n"))

@@ -11,7 +11,7 @@ TEST(MissingLine, SaysWhatThereIsInstead) {
   EXPECT_EQ(missing_line({What::kName, "x", {"a", "b\n"}}, "out"),
             "no span is called x; there are: a, b\\x0a");
   EXPECT_EQ(missing_line({What::kRank, "7", {"0", "1"}}, "out"),
-            "no span has rank 7; there are spans of: 0, 1");
+            "no span has rank 7; the ranks are: 0, 1");
   EXPECT_EQ(missing_line({What::kRun, "4", {"1", "2"}}, "out"),
             "there is no run 4: out holds 2 of them; see which with: sonde trace out");
 }

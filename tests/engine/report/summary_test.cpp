@@ -79,9 +79,10 @@ TEST(SummaryText, TimesThatAreOnlyTheHostsAreSaid) {
             "name     count  total  of parent  self   mean   ~p50   ~p95    min    max\n"
             "epoch        1  100us     100.0%     -  100us  100us  100us  100us  100us\n"
             "  batch      1   10us          -     -   10us   10us   10us   10us   10us\n"
-            "batch: work is handed to a device and not waited for there, so these times are the "
-            "host's. Where the device's time (gpu) is not known there is no share: wait for the "
-            "result inside the span, as with jax.block_until_ready(), to measure it.\n");
+            "batch: the program hands work to a device there and does not wait for it, so these "
+            "times are the "
+            "host's. Where the device's time (gpu) is not known, no share is shown; to measure it, "
+            "wait for the result inside the span, for example with jax.block_until_ready().\n");
   const std::string json = summary_json(summary_of(spans));
   EXPECT_NE(json.find(R"("timing":"dispatch","share_of_parent":null)"), std::string::npos) << json;
   spans[0].gpu_ns = 80'000;

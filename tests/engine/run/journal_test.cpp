@@ -250,7 +250,8 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
   const base::Status status = spool::inspect_journal(dir / "a.journal", report);
   EXPECT_EQ(status.error(), EPROTO);
   EXPECT_NE(status.text().find("version 99"), std::string::npos) << status.text();
-  EXPECT_TRUE(status.text().ends_with("read it with the sonde that wrote it")) << status.text();
+  EXPECT_TRUE(status.text().ends_with("read it with the version of sonde that wrote it"))
+      << status.text();
 }
 
 TEST(Inspect, WhatIsNoJournalIsRefused) {
