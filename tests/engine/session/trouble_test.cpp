@@ -3,8 +3,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +14,7 @@
 #include "engine/session/engine.h"
 #include "engine/session/outbox.h"
 #include "engine/spool/recovery.h"
+#include "tests/engine/support/captures.h"
 #include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
 #include "tests/engine/support/slots.h"
@@ -27,6 +30,8 @@ using testing::in_child;
 using testing::LogLines;
 using testing::names_of;
 using testing::read_spool;
+using testing::RunningSession;
+using testing::soon;
 using testing::spool_to;
 using testing::stop;
 using testing::TempDir;
@@ -248,6 +253,30 @@ TEST(Trouble, TruncatedJournalIsSurvived) {
           << "what is written is never nonsense";
       EXPECT_FALSE(span.name.empty());
     }
+  });
+}
+
+// For the thread sanitizer: the path of the journal and the count of damaged records change while
+// they are asked for.
+TEST(Trouble, CountersMayBeReadWhileTheJournalStartsOver) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    const RunningSession session(spool_to(dir.path()));
+    const std::string journal = engine().counters().journal;
+    std::atomic<bool> done{false};
+    std::thread reader([&] {
+      while (!done.load()) {
+        const std::string path = engine().counters().journal;
+        EXPECT_TRUE(path.empty() || path == journal) << path;
+      }
+    });
+    ASSERT_EQ(::truncate(journal.c_str(), 0), 0);
+    record(1000);
+    engine().flush();
+    EXPECT_TRUE(soon([] { return engine().counters().journal.empty(); }));
+    done.store(true);
+    reader.join();
   });
 }
 
