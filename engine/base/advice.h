@@ -43,7 +43,8 @@ inline constexpr Advice kAdvice[] = {
     // -- snapshots --
     {"snapshots-dropped", "take them less often"},
     {"blob-nowhere", "give the session an output directory"},
-    {"blob-size", "where that is too much, keep the raw tensors of fewer epochs, or statistics only"},
+    {"blob-size",
+     "where that is too much, keep the raw tensors of fewer epochs, or statistics only"},
     {"blob-not-copied", "take raw tensors less often, or free memory"},
     {"blob-lost", ""},
     {"no-epoch", "open a scope called 'epoch'"},
