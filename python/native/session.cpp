@@ -164,8 +164,8 @@ void add_session(nb::module_& session) {
               "Close every scope, write everything, end the session.");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
-  session.def("set_recording", &set_recording, nb::arg("enabled"),
-              nb::arg("keep_trace") = false, "False: scopes and marks record nothing.");
+  session.def("set_recording", &set_recording, nb::arg("enabled"), nb::arg("keep_trace") = false,
+              "False: scopes and marks record nothing.");
   session.def("counters", &counters, "Losses, sizes and states.");
   session.def("set_log_handler", &set_log_handler, nb::arg("handler").none(),
               "Where the engine's own messages go: handler(level, logger, text).");

@@ -139,9 +139,8 @@ constexpr bool is_field(std::string_view name) {
       [&]<typename One>(One) { found = found || One::kName == name; });
   return found;
 }
-static_assert(std::ranges::all_of(kKnown, [](const PyGetSetDef& known) {
-  return is_field(known.name);
-}));
+static_assert(std::ranges::all_of(kKnown,
+                                  [](const PyGetSetDef& known) { return is_field(known.name); }));
 
 template <typename One>
 constexpr PyGetSetDef property_of() {

@@ -397,8 +397,7 @@ def _output_dir(request: Request) -> str | None:
         log.warn(
             "flush",
             f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
-            f"({error}); "
-            + face.current().advise("no-directory"),
+            f"({error}); " + face.current().advise("no-directory"),
         )
         return None
 

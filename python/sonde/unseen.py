@@ -102,8 +102,7 @@ class Lookout:
             return None
         return (
             f"no epoch or step is on record: {' and '.join(self._used)} ran, in a loop that no "
-            f"hook sees{self._where()}. "
-            + face.current().advise("unseen-loop")
+            f"hook sees{self._where()}. " + face.current().advise("unseen-loop")
         )
 
     def _where(self) -> str:

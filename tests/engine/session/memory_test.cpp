@@ -117,8 +117,8 @@ TEST(Memory, KeepsEveryFieldOfASpan) {
 TEST(Memory, InternedNamesAreNotCopied) {
   Memory memory;
   const std::uint32_t id = record::intern("interned in memory");
-  const journal::View view{
-      reinterpret_cast<const std::byte*>(&testing::own_header()), record::kMaxBlocks};
+  const journal::View view{reinterpret_cast<const std::byte*>(&testing::own_header()),
+                           record::kMaxBlocks};
   add(memory, {make_span(1, view.name(id))});
   EXPECT_EQ(contents(memory).spans.at(0).name.data(), record::name_text(id).data());
 }
