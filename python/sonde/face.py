@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Face:
     """General words, for no API in particular. A face overrides what its API says differently."""
 
-    # Loggers are called <name>.flush and so on, the root span <name>.session. Every line begins
+    # Loggers are called <name>.flush and so on, the root span <name>.session; every line begins
     # with [<name>].
     name = "sonde"
     # Classes that the hooks hand to frameworks are called <class_prefix>KerasCallback and so on.

@@ -76,7 +76,7 @@ def set_log_handler(handler: Callable[[int, str, str], None] | None) -> None:
     """Where the engine's messages go: level as in ``logging``, logger name, text."""
 
 def general_advice() -> dict[str, str]:
-    """What to do about a trouble, by the key of its message, where a face says nothing."""
+    """What to do about each kind of trouble, by its key, where a face has no words of its own."""
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""
