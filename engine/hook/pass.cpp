@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
 #include "engine/record/stack.h"
 
@@ -39,12 +38,12 @@ void Pass::note_step() noexcept {
   ++batches.steps;
 }
 
-void Pass::note_use() noexcept {
+void Pass::note_use(std::uint32_t ahead) noexcept {
   batches.used = true;
   if (batches.ever_used) return;
   batches.ever_used = true;
   batches.group = batches.idle;
-  batches.ahead = count_ahead(batches.idle);
+  batches.ahead = ahead;
 }
 
 }  // namespace sonde::hook

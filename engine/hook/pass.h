@@ -159,8 +159,9 @@ class alignas(64) Pass : public Followed, public PassEvidence {
   }
   // The last fetch has opened a step.
   void note_step() noexcept;
-  // Something was done with the batches.
-  void note_use() noexcept;
+  // Something was done with the batches. `ahead`: if this is the first use, how many of them were
+  // fetched ahead.
+  void note_use(std::uint32_t ahead) noexcept;
 };
 
 }  // namespace sonde::hook

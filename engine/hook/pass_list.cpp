@@ -35,7 +35,7 @@ bool Passes::is_fetching(std::uint64_t sequence) const noexcept {
 
 void Passes::use_fetched() noexcept {
   fetched = false;
-  for (Pass* pass : known) pass->note_use();
+  for (Pass* pass : known) pass->note_use(count_ahead(pass->batches.idle));
 }
 
 void Passes::note_failure() noexcept {
