@@ -141,7 +141,7 @@ class Profiler:
         """``say_how`` tells the session what ends it; it returns whether an exit status follows."""
         global _current
         # A log handler or a sink may call this on the thread that moves the records.
-        if _current is not self or _core.session.put_off_stop(lambda: self._end(say_how)):
+        if _core.session.put_off_stop(lambda: self._end(say_how)):
             return
         with _lock:
             if _handles.get(self._face) is not self:

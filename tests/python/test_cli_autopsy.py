@@ -12,7 +12,7 @@ from spool_files import Spool
 
 
 def test_autopsy_where_nothing_happened(tmp_path):
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+    assert "nothing to report in" in sonde("autopsy", tmp_path).stdout
     sonde("autopsy", tmp_path / "nothing", status=1)
     file = tmp_path / "x.json"
     file.write_text("{}")
@@ -21,7 +21,7 @@ def test_autopsy_where_nothing_happened(tmp_path):
 
 def test_autopsy_after_a_proper_end(tmp_path):
     run_python("import sys, cirron as ci; ci.profile(path=sys.argv[1], frameworks=[])", tmp_path)
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+    assert "nothing to report in" in sonde("autopsy", tmp_path).stdout
 
 
 def test_autopsy_of_a_killed_process(tmp_path):
@@ -69,7 +69,7 @@ def test_autopsy_of_a_run_that_ended_but_could_not_write(tmp_path):
     assert "DEAD" not in text and "died" not in text
     spool = Spool(tmp_path / "spool")
     assert sorted(spool.names()) == ["cirron.session", "work"]
-    assert "no process left anything" in sonde("autopsy", tmp_path).stdout
+    assert "nothing to report in" in sonde("autopsy", tmp_path).stdout
 
 
 def test_autopsy_as_json(tmp_path):
