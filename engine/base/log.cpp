@@ -7,8 +7,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/base/face.h"
+#include "engine/base/host_thread.h"
+#include "engine/base/swallowed.h"
+#include "engine/base/thread.h"
 
 namespace sonde::base {
 
@@ -27,6 +31,15 @@ std::atomic<Spoken*>& spoken_place() {
 }
 Spoken& spoken() { return *spoken_place().load(); }
 
+void tell_host(LogLevel level, const std::string& logger, const std::string& prefix,
+               const std::string& text) {
+  if (const LogHandler handler = g_handler.load()) {
+    handler(level, logger, text);
+  } else {
+    std::fprintf(stderr, "%s%s\n", prefix.c_str(), text.c_str());
+  }
+}
+
 }  // namespace
 
 void set_log_handler(LogHandler handler) noexcept { g_handler.store(handler); }
@@ -41,13 +54,27 @@ void log_once(LogLevel level, std::string_view topic, std::string_view key, std:
     const Face& face = base::face();
     advice = face.advise(key, advice);
     if (!advice.empty()) text.append("; ").append(advice);
-    if (const LogHandler handler = g_handler.load()) {
-      handler(level, face.logger(topic), text);
+    const auto tell = [level, logger = face.logger(topic), prefix = face.prefix(),
+                       text = std::move(text)] { tell_host(level, logger, prefix, text); };
+    if (t_does_engine_work) {
+      call_on_host_thread(tell);
     } else {
-      std::fprintf(stderr, "%s%s\n", face.prefix().c_str(), text.c_str());
+      tell();
     }
   } catch (...) {
     // Out of memory while explaining trouble: silence is the only safe answer.
+  }
+}
+
+void log_failure(std::string_view place, std::string_view key, std::string_view what_failed,
+                 std::string_view exception, std::string_view advice) noexcept {
+  note_swallowed(place);
+  try {
+    std::string text(what_failed);
+    text.append(": ").append(exception);
+    log_once(LogLevel::kWarning, "flush", key, std::move(text), advice);
+  } catch (...) {
+    // There is no memory for the message.
   }
 }
 

@@ -11,7 +11,8 @@ enum class LogLevel { kInfo, kWarning };
 
 using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view text);
 
-// Called while setting up; nullptr restores the default, a line on standard error.
+// Called while setting up; nullptr restores the default, a line on standard error. A handler may
+// block: the threads of the profiler do not wait for it.
 void set_log_handler(LogHandler handler) noexcept;
 
 // Any thread but a signal handler. `topic` is the logger without the name of the face: "flush".
@@ -19,6 +20,11 @@ void set_log_handler(LogHandler handler) noexcept;
 // message: the words of the face, or else `advice`, or else the general words (advice.h).
 void log_once(LogLevel level, std::string_view topic, std::string_view key, std::string text,
               std::string_view advice = {}) noexcept;
+
+// Any thread. A warning about an exception that was caught, "<what failed>: <the exception>; <what
+// to do>". Counted under `place` as swallowed, also where there is no memory for the message.
+void log_failure(std::string_view place, std::string_view key, std::string_view what_failed,
+                 std::string_view exception, std::string_view advice) noexcept;
 
 // Forgets which keys were spoken (a new session).
 void reset_log() noexcept;

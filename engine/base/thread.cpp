@@ -41,6 +41,7 @@ Status start_thread(std::thread& thread, const char* name, std::function<void()>
     const SignalsBlocked blocked;
     thread = std::thread([name, work = std::move(work)] {
       pthread_setname_np(pthread_self(), name);
+      const EngineWork marked;
       work();
     });
   } catch (const std::system_error& refused) {

@@ -154,11 +154,6 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
                           model::Batch& out) {
   const record::Header& head = view_.header();
   model::Span& span = out.spans.emplace_back();
-  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr &&
-      !own_->resolve(gpu_events(record), span)) {
-    out.spans.pop_back();
-    return false;
-  }
   span.id = base::make_id(head.key, record.sequence);
   span.parent_id = base::make_id(head.key, record.parent);
   span.name =
@@ -178,6 +173,12 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
                             {text + record.name_length, record.attrs_length}, has_data_load,
                             fetch ? static_cast<std::uint64_t>(span.duration_ns()) : record.aux,
                             record.closed_by);
+  }
+  // After all that may find no memory: the events are given back once.
+  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr &&
+      !own_->resolve(gpu_events(record), span)) {
+    out.spans.pop_back();
+    return false;
   }
   span.first_mark_id = static_cast<std::uint32_t>(out.mark_ids.size());
   span.mark_id_count = marks_.take(record.sequence, head.key, out.mark_ids);
@@ -264,6 +265,19 @@ bool RingReader::lose_rest(record::RingTail& cursor, std::uint64_t head) {
   return false;
 }
 
+// As decode(). If it throws, `out` is as before.
+std::uint32_t RingReader::decode_whole(const std::byte* slot, std::uint32_t room,
+                                       std::uint64_t& thread_id, model::Batch& out) {
+  const std::size_t spans = out.spans.size(), marks = out.marks.size();
+  try {
+    return decode(slot, room, thread_id, out);
+  } catch (...) {
+    out.spans.resize(spans);
+    out.marks.resize(marks);
+    throw;
+  }
+}
+
 bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t limit,
                       model::Batch& out, std::vector<std::uint32_t>* finished,
                       std::uint64_t until) {
@@ -297,7 +311,7 @@ bool RingReader::read(const Lane& lane, record::RingTail& cursor, std::size_t li
     if (room == 0) return lose_rest(cursor, head);
     const std::byte* slot =
         reinterpret_cast<const std::byte*>(block) + (1 + std::size_t{offset}) * kSlotBytes;
-    const std::uint32_t slots = decode(slot, room, cursor.thread_id, out);
+    const std::uint32_t slots = decode_whole(slot, room, cursor.thread_id, out);
     if (slots == kWait) {
       waited_ = true;
       return false;

@@ -86,6 +86,8 @@ class RingReader {
  private:
   bool may_read(record::SpanRecord& in_ring);
   bool lose_rest(record::RingTail& cursor, std::uint64_t head);
+  std::uint32_t decode_whole(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
+                             model::Batch& out);
   std::uint32_t decode(const std::byte* slot, std::uint32_t room, std::uint64_t& thread_id,
                        model::Batch& out);
   bool add_span(const record::SpanRecord& record, const char* text, std::uint64_t thread_id,

@@ -1,7 +1,6 @@
 #include "engine/session/delivery.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,13 +8,15 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "engine/base/clock.h"
 #include "engine/base/deadline.h"
 #include "engine/base/event.h"
+#include "engine/base/face.h"
 #include "engine/base/log.h"
+#include "engine/base/progress.h"
+#include "engine/base/put_off.h"
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
@@ -32,36 +33,43 @@ constexpr const char* kLostHere = "delivery";
 // The queue that this thread serves.
 thread_local const void* t_served = nullptr;
 
+void warn(std::string_view key, std::string_view sink, std::string text) {
+  base::log_once(base::LogLevel::kWarning, "flush", std::string(key).append(":").append(sink), std::move(text),
+                 base::face().advise(key));
+}
+
 }  // namespace
 
 struct Delivery::Queue {
   // A batch, or without one the request to flush.
   struct Task {
-    std::unique_ptr<OutgoingBatch> batch;
+    std::uint64_t number = 0;
+    std::shared_ptr<const OutgoingBatch> batch;
     std::size_t bytes = 0;
-    std::uint64_t patience_ns = 0;  // counts from when the sinks flush, not while the task waits
+    std::uint64_t patience_ns = 0;  // counts from when the sink flushes, not while the task waits
     bool last = false;
   };
 
-  explicit Queue(std::vector<std::shared_ptr<Sink>> all) : sinks(std::move(all)) {}
+  explicit Queue(std::shared_ptr<Sink> whose) : sink(std::move(whose)) {}
 
   bool add(Task task);
   std::optional<Task> take();
   bool over();
   void run(const Task& task) noexcept;
   void serve() noexcept;
-  std::string names() const;
 
-  const std::vector<std::shared_ptr<Sink>> sinks;
-  base::Event arrived, done;
-  std::atomic<std::uint64_t> served{0};  // tasks
+  const std::shared_ptr<Sink> sink;
+  base::Event arrived;
+  base::Progress progress;
 
   std::mutex lock;  // guards the rest
   std::deque<Task> tasks;
   std::size_t bytes = 0, batches = 0;  // in tasks
-  std::uint64_t added = 0;             // tasks
   bool closed = false;
-  bool at_rest = true;  // nothing came since the sinks last flushed, and they had nothing left
+  bool at_rest = true;  // nothing came since the sink last flushed, and it had nothing left
+
+ private:
+  void append(Task task);
 };
 
 // False where it is full.
@@ -70,9 +78,7 @@ bool Delivery::Queue::add(Task task) {
     const std::lock_guard guard(lock);
     if (task.batch) {
       if (batches >= kMaxBatches || (batches != 0 && bytes + task.bytes > kMaxBytes)) return false;
-      tasks.push_back(std::move(task));
-      bytes += tasks.back().bytes;
-      ++batches;
+      append(std::move(task));
     } else if (at_rest && !task.last) {
       return true;
     } else if (!tasks.empty() && !tasks.back().batch) {
@@ -81,13 +87,20 @@ bool Delivery::Queue::add(Task task) {
       waiting.last = waiting.last || task.last;
       return true;
     } else {
-      tasks.push_back(std::move(task));
+      append(std::move(task));
     }
     at_rest = false;
-    ++added;
   }
   arrived.raise();
   return true;
+}
+
+void Delivery::Queue::append(Task task) {
+  task.number = progress.newest() + 1;
+  tasks.push_back(std::move(task));
+  progress.add();
+  bytes += tasks.back().bytes;
+  batches += tasks.back().batch ? 1 : 0;
 }
 
 std::optional<Delivery::Queue::Task> Delivery::Queue::take() {
@@ -107,15 +120,12 @@ bool Delivery::Queue::over() {
 
 void Delivery::Queue::run(const Task& task) noexcept {
   if (task.batch) {
-    for (const auto& sink : sinks) hand(*sink, *task.batch);
+    hand(*sink, *task.batch);
     return;
   }
-  bool nothing_left = true;
   const std::uint64_t deadline_ns = base::deadline_after(task.patience_ns);
-  for (const auto& sink : sinks) {
-    const auto flush = [&] { return sink->flush(deadline_ns, task.last); };
-    nothing_left = guarded(sink->name(), flush) && nothing_left;
-  }
+  const bool nothing_left =
+      guarded(sink->name(), [&] { return sink->flush(deadline_ns, task.last); });
   const std::lock_guard guard(lock);
   if (tasks.empty()) at_rest = nothing_left;
 }
@@ -123,75 +133,54 @@ void Delivery::Queue::run(const Task& task) noexcept {
 void Delivery::Queue::serve() noexcept {
   constexpr std::uint64_t kLongNs = 3'600'000'000'000;
   const Serving serving;
+  const base::CallsHost calling;
   t_served = this;
   while (!over()) {
     const std::uint32_t seen = arrived.now();
     if (const std::optional<Task> task = take()) {
       run(*task);
-      served.fetch_add(1);
-      done.raise();
+      progress.finish(task->number);
+      base::run_put_off();
     } else if (!over()) {
       arrived.wait(seen, kLongNs);
     }
   }
 }
 
-// "line, event stream"
-std::string Delivery::Queue::names() const {
-  std::string all;
-  for (const auto& sink : sinks) all.append(all.empty() ? "" : ", ").append(sink->name());
-  return all;
-}
+Delivery::Delivery(std::shared_ptr<Sink> sink) : queue_(std::make_shared<Queue>(std::move(sink))) {}
 
-void Delivery::say_full(const Queue& queue) {
-  base::note_swallowed(kLostHere);
-  base::log_once(base::LogLevel::kWarning, "flush", "sinks-full",
-                 "the output (" + queue.names() +
-                     ") does not keep up, and the newest batches are not shown there",
-                 "find out what blocks standard output or the logging handlers");
-}
-
-void Delivery::say_late(const Queue& queue, std::size_t batches) {
-  for (std::size_t i = 0; i < batches; ++i) base::note_swallowed(kLostHere);
-  base::log_once(base::LogLevel::kWarning, "flush", "sinks-late",
-                 "the output (" + queue.names() + ") was stuck when the session ended, and " +
-                     std::to_string(batches) + " batches were not shown there",
-                 "find out what blocks standard output or the logging handlers");
-}
-
-Delivery::Delivery(std::vector<std::shared_ptr<Sink>> sinks) {
-  if (!sinks.empty()) queue_ = std::make_shared<Queue>(std::move(sinks));
-}
-
-// By the thread, if one can be had.
+// Decides who calls the sink: a thread, or the caller if none can be started.
 void Delivery::start() noexcept {
   if (by_ != By::kNone) return;
   const auto launch = [&] {
-    return base::start_detached_thread("sonde-sinks", [queue = queue_] { queue->serve(); }).ok();
+    return base::start_detached_thread("sonde-sink", [queue = queue_] { queue->serve(); }).ok();
   };
   by_ = guarded("delivery", launch) ? By::kThread : By::kCaller;
 }
 
-std::unique_ptr<OutgoingBatch> Delivery::accept(std::unique_ptr<OutgoingBatch> batch) noexcept {
-  if (!queue_) return batch;
+void Delivery::accept(const std::shared_ptr<const OutgoingBatch>& batch,
+                      std::size_t bytes) noexcept {
   start();
   if (by_ != By::kThread) {
-    for (const auto& sink : queue_->sinks) hand(*sink, *batch);
-    return batch;
+    hand(*queue_->sink, *batch);
+    return;
   }
   guarded("delivery", [&] {
-    const std::size_t bytes = batch->bytes();
-    if (!queue_->add({.batch = std::move(batch), .bytes = bytes})) say_full(*queue_);
+    if (queue_->add({.batch = batch, .bytes = bytes})) return true;
+    const std::string name(queue_->sink->name());
+    base::note_swallowed(kLostHere);
+    warn("sinks-full", name,
+         "the output (" + name + ") does not keep up, and the newest batches are not shown there");
     return true;
   });
-  return nullptr;
 }
 
 void Delivery::flush(std::uint64_t patience_ns, bool last) noexcept {
-  if (!queue_) return;
   if (last) start();
   if (by_ == By::kNone) return;
-  Queue::Task task{.batch = nullptr, .patience_ns = patience_ns, .last = last};
+  Queue::Task task;
+  task.patience_ns = patience_ns;
+  task.last = last;
   if (by_ == By::kThread) {
     guarded("delivery", [&] { return queue_->add(std::move(task)); });
   } else {
@@ -200,22 +189,11 @@ void Delivery::flush(std::uint64_t patience_ns, bool last) noexcept {
 }
 
 void Delivery::await(std::uint64_t deadline_ns) noexcept {
-  if (!queue_ || t_served == queue_.get()) return;  // a sink that waits would wait for itself
-  std::uint64_t wanted = 0;
-  {
-    const std::lock_guard guard(queue_->lock);
-    wanted = queue_->added;
-  }
-  for (;;) {
-    const std::uint32_t seen = queue_->done.now();
-    const std::uint64_t now = base::monotonic_ns();
-    if (queue_->served.load() >= wanted || now >= deadline_ns || queue_->over()) return;
-    queue_->done.wait(seen, deadline_ns - now);
-  }
+  if (t_served == queue_.get()) return;  // a sink that waits would wait for itself
+  queue_->progress.await_all(deadline_ns);
 }
 
 void Delivery::close() noexcept {
-  if (!queue_) return;
   std::deque<Queue::Task> left;
   std::size_t batches = 0;
   {
@@ -225,8 +203,16 @@ void Delivery::close() noexcept {
     batches = queue_->batches;
   }
   queue_->arrived.raise();
-  queue_->done.raise();
-  if (batches != 0) guarded("delivery", [&] { return say_late(*queue_, batches), true; });
+  queue_->progress.finish_all();
+  if (batches == 0) return;
+  guarded("delivery", [&] {
+    for (std::size_t i = 0; i < batches; ++i) base::note_swallowed(kLostHere);
+    const std::string name(queue_->sink->name());
+    warn("sinks-late", name,
+         "the output (" + name + ") was stuck when the session ended, and " +
+             std::to_string(batches) + " batches were not shown there");
+    return true;
+  });
 }
 
 }  // namespace sonde::session

@@ -10,14 +10,15 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/deadline.h"
+#include "engine/base/event.h"
+#include "engine/base/host_thread.h"
 #include "engine/base/log.h"
+#include "engine/base/put_off.h"
 #include "engine/base/status.h"
-#include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
 #include "engine/record/journal.h"
 #include "engine/session/capture_queue.h"
 #include "engine/session/journal_keeper.h"
-#include "engine/session/put_off.h"
 #include "engine/session/serving.h"
 #include "engine/session/signals.h"
 #include "engine/session/sinks.h"
@@ -33,6 +34,8 @@ constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 constexpr std::uint64_t kFlushPatienceNs = 30 * kSecond;
 constexpr std::uint64_t kStatisticsPollNs = 5 * kMillisecond;
 constexpr std::uint64_t kSignOfLifeNs = kCapturesTogetherNs;
+constexpr const char* kTickFailed = "a flush failed, and what it held may be lost";
+constexpr const char* kReport = "please report this";
 
 // A tick that no thread waits for, one that a flush() waits for, the end of the session.
 constexpr DrainLoop::Patience kNone = {};
@@ -43,9 +46,17 @@ constexpr DrainLoop::Patience kAtTheEnd = {.gpu_ns = 2 * kSecond,
                                            .blobs_ns = 30 * kSecond,
                                            .sinks_ns = 2 * kSecond};
 
-void say_failed(const char* key, const std::string& text) noexcept {
-  base::note_swallowed("flush");
-  base::log_once(base::LogLevel::kWarning, "flush", key, text);
+// Calls `work`. An exception is counted and logged: "<what failed>: <the exception>; <what to do>".
+// False: it threw.
+template <typename Work>
+bool guarded(const char* key, const char* what_failed, const char* to_do, Work work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    base::log_failure("flush", key, what_failed, error.what(), to_do);
+  }
+  return false;
 }
 
 }  // namespace
@@ -87,15 +98,18 @@ void DrainLoop::flush() {
     drain_here();
   } else {
     Journal::instance().wake().raise();
-    requests_.await(mine, kFlushPatienceNs);
+    requests_.await(mine, base::deadline_after(kFlushPatienceNs));
   }
-  sinks_.await(base::deadline_after(kForFlush.sinks_ns));
+  const std::uint64_t deadline_ns = base::deadline_after(kForFlush.sinks_ns);
+  sinks_.await(deadline_ns);
+  base::await_host_thread(deadline_ns);
 }
 
 void DrainLoop::drain_here() {
   std::unique_lock lock(watch_->lock);
   if (watch_->over) return;
-  const Draining draining;
+  const base::EngineWork work;
+  const base::CallsHost calling;  // no other thread does
   const Serving serving;
   const std::uint64_t newest = requests_.newest();
   try_tick();
@@ -109,14 +123,16 @@ void DrainLoop::finish() {
   if (thread_.joinable() || threadless_.load()) {
     const std::lock_guard lock(watch_->lock);
     if (!std::exchange(watch_->over, true)) {
-      const Draining draining;
+      const base::EngineWork work;
+      const base::CallsHost calling;  // where no other thread can be started
       const Serving serving;
       keeper_.recover_once();  // the thread may not have got its turn
       try_last_tick();
-      take_put_off();  // it ends already
+      base::take_put_off();  // it ends already
     }
   }
   if (thread_.joinable()) thread_.detach();  // it ends by itself when it gets its turn
+  base::await_host_thread(base::deadline_after(kAtTheEnd.sinks_ns));
 }
 
 void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
@@ -126,7 +142,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   wake.wait(seen_at_start, kMomentNs);
   std::unique_lock lock(watch.lock);
   if (watch.over) return;
-  const Draining draining;
+  const base::CallsHost calling;  // where no other thread can be started
   const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
@@ -135,8 +151,8 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
     try_tick();
     requests_.finish(newest);
     if (termination_requested()) return on_termination_();
-    if (!run_put_off(watch, lock)) return;
     use_idle_time(seen);
+    if (!run_put_off(watch, lock)) return;
     if (!sleep(seen, watch, lock)) return;
   }
 }
@@ -144,31 +160,28 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
 // Ends the session if a log handler or a sink wanted that while records were moved; false when the
 // session is over, and perhaps gone. The lock is let go of meanwhile.
 bool DrainLoop::run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept {
-  const std::function<void()> end = take_put_off();
-  if (!end) return true;
+  if (!base::has_put_off()) return true;
   lock.unlock();
-  try {
-    const Draining none(false);
-    end();
-  } catch (const std::exception& error) {
-    say_failed("put-off", std::string("the session could not be ended: ") + error.what());
-  }
+  base::run_put_off();
   lock.lock();
   return !watch.over;
 }
 
 // What takes long is done in slices, and only while no thread waits.
-void DrainLoop::use_idle_time(std::uint32_t seen) {
+void DrainLoop::use_idle_time(std::uint32_t seen) noexcept {
   const base::Event& wake = Journal::instance().wake();
   while (wake.now() == seen && !Journal::instance().warm_ahead()) {
   }
-  while (wake.now() == seen && !sinks_.tidy_some()) {
-  }
+  guarded("idle", "tidying up the output directory failed", "free some memory", [&] {
+    while (wake.now() == seen && !sinks_.tidy_some()) {
+    }
+  });
 }
 
 // Until the next flush is due or the thread is woken; false when the session is over, and perhaps
 // gone. Signs of life are given meanwhile: an autopsy goes by them.
-bool DrainLoop::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) {
+bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
+                      std::unique_lock<std::mutex>& lock) noexcept {
   for (std::uint64_t left = interval_ns_; left != 0;) {
     const bool polls = captures_.awaits_statistics();
     const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kSignOfLifeNs);
@@ -178,10 +191,20 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mu
     if (watch.over) return false;
     if (woken) return true;
     left -= nap;
-    if (captures_.take_unannounced() || (polls && captures_.look())) return true;
+    if (has_captures(polls)) return true;
+    if (!run_put_off(watch, lock)) return false;
     Journal::instance().give_sign_of_life();
   }
   return true;
+}
+
+// Has a capture come, or is one complete? Where looking fails, the next tick looks again.
+bool DrainLoop::has_captures(bool polls) noexcept {
+  bool found = true;
+  guarded("tick", kTickFailed, kReport, [&] {
+    found = captures_.take_unannounced() || (polls && captures_.look());
+  });
+  return found;
 }
 
 void DrainLoop::tick(const Patience& patience, bool last) {
@@ -199,13 +222,7 @@ void DrainLoop::tick(const Patience& patience, bool last) {
 }
 
 void DrainLoop::try_tick() noexcept {
-  try {
-    tick(kNone, false);
-  } catch (const std::exception& error) {
-    keeper_.keep_file();
-    say_failed("tick", std::string("a flush failed, and what it held may be lost: ") +
-                           error.what() + "; please report this");
-  }
+  if (!guarded("tick", kTickFailed, kReport, [&] { tick(kNone, false); })) keeper_.keep_file();
 }
 
 void DrainLoop::last_tick(const Patience& patience) {
@@ -214,25 +231,22 @@ void DrainLoop::last_tick(const Patience& patience) {
   captures_.hurry();
   transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();
-  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) {
+  const std::uint64_t spool_deadline_ns = base::monotonic_ns() + patience.left(patience.blobs_ns);
+  if (!sinks_.flush(patience.left(patience.sinks_ns), true, spool_deadline_ns)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
   }
   // The deadline counts from here, because the spool may have taken its time.
-  sinks_.await(base::deadline_after(patience.left(patience.sinks_ns)));
+  const std::uint64_t deadline_ns = base::deadline_after(patience.left(patience.sinks_ns));
+  sinks_.await(deadline_ns);
   sinks_.close();
 }
 
 void DrainLoop::try_last_tick() noexcept {
-  try {
-    last_tick(kAtTheEnd);
-  } catch (const std::exception& error) {
+  if (!guarded("last-tick", "the last flush failed, so the end of the run may be missing",
+               "run sonde autopsy on the output directory", [&] { last_tick(kAtTheEnd); }))
     keeper_.keep_file();
-    say_failed("last-tick", std::string("the last flush failed, so the end of the run may be "
-                                        "missing: ") +
-                                error.what() + "; run sonde autopsy on the output directory");
-  }
   captures_.close();
   requests_.finish_all();
 }

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 #include "engine/session/capture_queue.h"
-#include "engine/session/flush_requests.h"
 #include "engine/session/journal_keeper.h"
 #include "engine/session/sinks.h"
 #include "engine/session/transfer.h"
@@ -24,10 +24,10 @@ class DrainLoop {
     std::uint64_t gpu_ns = 0;
     std::uint64_t statistics_ns = 0;
     std::uint64_t blobs_ns = 0;
-    std::uint64_t sinks_ns = 0;
+    std::uint64_t sinks_ns = 0;  // also for messages that the host has to get
     std::uint64_t until_ns = ~std::uint64_t{0};  // when all waiting ends (base::monotonic_ns)
 
-    // What is left of one of the first four.
+    // How much of one of the first four still lies before `until_ns`.
     std::uint64_t left(std::uint64_t patience_ns) const noexcept;
   };
   // A signal ends the process at `until_ns`.
@@ -63,12 +63,13 @@ class DrainLoop {
 
   void run(Watch& watch, std::uint32_t seen_at_start) noexcept;
   static bool run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept;
-  bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock);
+  bool sleep(std::uint32_t seen, Watch& watch, std::unique_lock<std::mutex>& lock) noexcept;
+  bool has_captures(bool polls) noexcept;
   void tick(const Patience& patience, bool last);
   void try_tick() noexcept;
   void try_last_tick() noexcept;
   void drain_here();
-  void use_idle_time(std::uint32_t seen);
+  void use_idle_time(std::uint32_t seen) noexcept;
 
   Transfer& transfer_;
   JournalKeeper& keeper_;
@@ -78,7 +79,7 @@ class DrainLoop {
   std::function<void()> on_termination_;
   std::thread thread_;
   std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
-  FlushRequests requests_;
+  base::Progress requests_;  // of flush()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> threadless_{false};  // no thread could be started
 };

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #include "engine/base/clock.h"
 #include "engine/base/level_names.h"
+#include "engine/base/swallowed.h"
 #include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
 #include "engine/probe/device_queue.h"
@@ -93,14 +95,25 @@ void Drainer::begin_pass() {
 bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
   bool more = false;
   const std::size_t before = batch.record_count();
+  moved.tails.reserve(moved.tails.size() + goals_.size());
   for (std::uint32_t i = 0; i < goals_.size(); ++i) {
     const std::size_t done = batch.record_count() - before;
     record::RingTail& cursor = cursors_[i];
     const std::uint64_t from = cursor.position;
-    more = reader_.read(Journal::instance().lane(i), cursor, limit - std::min(limit, done), batch,
-                        &moved.blocks, goals_[i]) ||
-           more;
+    bool whole = true;
+    try {
+      more = reader_.read(Journal::instance().lane(i), cursor, limit - std::min(limit, done), batch,
+                          &moved.blocks, goals_[i]) ||
+             more;
+    } catch (const std::bad_alloc&) {
+      whole = false;
+    }
     if (cursor.position != from) moved.tails.emplace_back(i, cursor);
+    if (whole) continue;
+    // What was read is a batch; the next pass goes on from there.
+    base::note_swallowed("flush");
+    if (batch.record_count() == before) throw std::bad_alloc();
+    return false;
   }
   return more;
 }

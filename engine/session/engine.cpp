@@ -11,9 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/deadline.h"
+#include "engine/base/host_thread.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/put_off.h"
 #include "engine/base/swallowed.h"
+#include "engine/base/thread.h"
 #include "engine/model/trace.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
@@ -22,7 +26,6 @@
 #include "engine/session/drainer.h"
 #include "engine/session/memory.h"
 #include "engine/session/options.h"
-#include "engine/session/put_off.h"
 #include "engine/session/session.h"
 #include "engine/session/shared.h"
 #include "engine/session/signals.h"
@@ -57,6 +60,7 @@ Engine::Engine() {
 void Engine::forget_after_fork() noexcept {
   forget_termination();
   base::reset_log_after_fork();
+  base::reset_host_thread_after_fork();
   base::reset_swallowed_after_fork();
   const bool slept = state_->session && state_->session->asleep();
   state_ = new State;  // the old one may be locked by a thread that does not exist here: leave it
@@ -106,7 +110,14 @@ void Engine::await_exit_status() {
   if (const auto current = session()) current->await_exit_status();
 }
 
-bool Engine::put_off_stop(std::function<void()> stop) { return put_off(std::move(stop)); }
+bool Engine::put_off_stop(std::function<void()> stop) { return base::put_off(std::move(stop)); }
+
+bool Engine::hands_over() noexcept { return base::t_calls_host; }
+
+void Engine::await_messages() noexcept {
+  constexpr std::uint64_t kPatienceNs = 2'000'000'000;
+  base::await_host_thread(base::deadline_after(kPatienceNs));
+}
 
 void Engine::begin_stop() {
   if (state_->session) state_->session->close_scopes();
@@ -122,6 +133,7 @@ std::shared_ptr<void> Engine::finish_stop() {
   state_->last.mode = Counters::Mode::kStopped;
   state_->last.journal.clear();
   state_->last.journal_bytes = 0;
+  const base::EngineWork work;  // a log handler may need the lock that makes things quiet
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
   state_->lost_earlier = record::total_losses();

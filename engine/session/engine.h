@@ -34,9 +34,13 @@ class Engine {
   // Quiet: back to memory. Returns what is left of the session, its sinks among it: to be dropped
   // where the caller is not quiet any more, because a sink may need the GIL to go.
   std::shared_ptr<void> finish_stop();
-  // Any thread, before the three steps. True on a thread that moves records at this moment, because
-  // a sink or a log handler was called there: it must not take the three steps now. It calls `stop`
-  // once the records are moved, with no lock held.
+  // Not quiet. Waits 2 s at most until the host's log handler has what was logged.
+  static void await_messages() noexcept;
+  // Is this a thread of the profiler that calls a sink or a log handler of the host at this moment?
+  // It must not begin a session, nor take the three steps.
+  static bool hands_over() noexcept;
+  // Any thread, before the three steps. True where hands_over() is: `stop` is called once the sink
+  // or handler has returned, with no lock held.
   static bool put_off_stop(std::function<void()> stop);
   bool active() const noexcept;
   // Calls Session::awaken of the session, if there is one.

@@ -166,9 +166,8 @@ void JournalKeeper::recover_once() noexcept {
   try {
     recover();
   } catch (const std::exception& error) {
-    base::note_swallowed("recovery");
-    warn("recovery", std::string("recovery of earlier runs stopped: ") + error.what(),
-         "run sonde autopsy on the output directory");
+    base::log_failure("recovery", "recovery", "recovery of earlier runs stopped", error.what(),
+                      "run sonde autopsy on the output directory");
   }
 }
 

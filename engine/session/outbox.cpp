@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
@@ -37,7 +38,7 @@ void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
 }
 
-bool Outbox::retry() {
+bool Outbox::retry(std::uint64_t deadline_ns) {
   while (!waiting_.empty()) {
     const Waiting& oldest = waiting_.front();
     if (!write(oldest.created_ns, oldest.batch_id, oldest.json, oldest.moved)) return false;
@@ -45,8 +46,9 @@ bool Outbox::retry() {
     snapshots_written_.fetch_add(oldest.snapshots, std::memory_order_relaxed);
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+    if (deadline_ns != 0 && base::monotonic_ns() >= deadline_ns) break;
   }
-  return true;
+  return waiting_.empty();
 }
 
 bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,

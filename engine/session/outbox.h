@@ -28,8 +28,9 @@ class Outbox {
   // `snapshots`: how many records of them it holds. The journal has no copy of those.
   void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
             const Moved& moved, std::size_t snapshots = 0);
-  // Tries what waits, oldest first. True when nothing is left.
-  bool retry();
+  // Tries what waits, oldest first, at least one, and stops at the deadline by monotonic_ns(); 0:
+  // there is none. True when nothing is left.
+  bool retry(std::uint64_t deadline_ns = 0);
   // The rings moved on without anything to write (threads came and went).
   void skip(const Moved& moved);
   // The journal started over: the batches that wait have no place in it any more.

@@ -1,6 +1,7 @@
 #include "engine/session/outgoing_batch.h"
 
 #include <cstddef>
+#include <mutex>
 #include <string_view>
 
 #include "engine/codec/encode.h"
@@ -9,6 +10,7 @@
 namespace sonde::session {
 
 std::string_view OutgoingBatch::json() const {
+  const std::lock_guard lock(encoding_);
   if (!encoded_) {
     json_.clear();
     codec::encode_batch(json_, records);
@@ -29,6 +31,7 @@ std::size_t OutgoingBatch::bytes() const noexcept {
 
 void OutgoingBatch::clear() noexcept {
   records.clear();
+  moved.clear();
   earlier_marks.clear();
   open_scopes.clear();
   announcements.clear();

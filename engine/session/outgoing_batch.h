@@ -2,20 +2,24 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
+#include "engine/session/moved.h"
 
 namespace sonde::session {
 
-// Owned by one thread at a time: the draining thread, then perhaps the delivery thread. A sink sees
-// it as const, and only during Sink::accept.
+// Filled by the draining thread. A sink sees it as const, and only during Sink::accept; sinks on
+// several threads may have the same batch.
 class OutgoingBatch {
  public:
   model::Batch records;
+  // How far it reaches into the rings. The durable sink commits that once the batch is safe.
+  Moved moved;
 
   // Filled only where a sink needs them (Sink::Needs::context).
   model::Batch earlier_marks;  // marks of these spans that came in earlier batches
@@ -23,10 +27,11 @@ class OutgoingBatch {
   // Messages for people that came up with this batch. The log has them already.
   std::vector<std::string> announcements;
 
-  // The batch as spool v1. The first sink that asks has it encoded; where none asks, it never is.
+  // Any thread. The batch as spool v1. The first sink that asks has it encoded; where none asks, it
+  // never is.
   std::string_view json() const;
 
-  // How much memory it takes up, about.
+  // How much memory it takes up, about. For the draining thread, before a sink has it.
   std::size_t bytes() const noexcept;
 
   // Empty again, before the next one is filled in.
@@ -35,6 +40,7 @@ class OutgoingBatch {
   void shrink() noexcept;
 
  private:
+  mutable std::mutex encoding_;  // guards the rest
   mutable base::JsonWriter json_;
   mutable bool encoded_ = false;
 };

@@ -1,5 +1,5 @@
-// Marks a thread that serves sinks: the drain thread, the delivery thread, or a thread that drains
-// in their place. A flush() that a sink calls there would wait for itself, so it returns at once.
+// Marks a thread that serves sinks: the drain thread, a delivery thread, or a thread that drains in
+// their place. A flush() that a sink calls there would wait for itself, so it returns at once.
 #pragma once
 
 #include <utility>

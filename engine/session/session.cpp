@@ -3,13 +3,16 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "engine/base/deadline.h"
 #include "engine/base/face.h"
+#include "engine/base/host_thread.h"
 #include "engine/model/ending.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
@@ -26,6 +29,13 @@
 namespace sonde::session {
 
 using record::Journal;
+
+namespace {
+
+// After a signal that ends the process.
+constexpr std::uint64_t kMessagesPatienceNs = 500'000'000;
+
+}  // namespace
 
 Session::Session(Shared& shared, Options options)
     : shared_(shared),
@@ -110,6 +120,7 @@ void Session::end_by_signal() {
     close_scopes(true);  // recording ends here, so that the last tick sees all of it
     loop_.last_tick(DrainLoop::on_signal(until_ns));
     keeper_.end_by_signal();
+    base::await_host_thread(std::min(until_ns, base::deadline_after(kMessagesPatienceNs)));
   } catch (...) {
     // The journal still has everything.
   }

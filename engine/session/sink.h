@@ -12,8 +12,8 @@ namespace sonde::session {
 
 // The methods of one sink are never called at the same time, and never with a lock held that a
 // recording thread could want; so a sink may take the GIL. The spool and the memory are served by
-// the draining thread, all others by the delivery thread (delivery.h). What a sink throws is
-// counted and said once, and the other sinks go on.
+// the draining thread, each of the others by a thread of its own (delivery.h). What a sink throws
+// is counted and logged once, and the other sinks go on.
 class Sink {
  public:
   // What a batch has to hold for this sink besides spans and marks.
@@ -29,7 +29,7 @@ class Sink {
   virtual Needs needs() const noexcept { return {}; }
 
   // Takes what it needs of the batch and returns. Further batches wait meanwhile, up to the bound
-  // of the delivery thread. A sink that needs long for a batch (a network) starts its own thread.
+  // in delivery.h.
   virtual void accept(const OutgoingBatch& batch) = 0;
 
   // Called after each tick in which the sink got a batch, after later ones until it returns true,

@@ -1,5 +1,6 @@
 #include "engine/session/sinks.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
+#include "engine/session/delivery.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/line_sink.h"
 #include "engine/session/moved.h"
@@ -32,44 +34,53 @@ std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
 
 }  // namespace
 
-Sinks::Sinks(Shared& shared, const Options& options) : Sinks(shared, options, others_of(options)) {}
-
-Sinks::Sinks(Shared& shared, const Options& options,
-             const std::vector<std::shared_ptr<Sink>>& others)
-    : memory_(shared), delivery_(others) {
+Sinks::Sinks(Shared& shared, const Options& options) : memory_(shared) {
   if (options.spool && !options.output_dir.empty()) {
     spool_ = std::make_unique<SpoolSink>(options.output_dir, options.spool_max_bytes);
-    needs_ = SpoolSink::kNeeds;
+    add_needs(*spool_);
   }
-  for (const auto& sink : others) {
-    const Sink::Needs needs = sink->needs();
-    needs_.snapshots = needs_.snapshots || needs.snapshots;
-    needs_.context = needs_.context || needs.context;
+  for (const auto& sink : others_of(options)) {
+    deliveries_.push_back(std::make_unique<Delivery>(sink));
+    add_needs(*sink);
   }
 }
 
-std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch, Moved& moved) {
-  if (!store_held_back()) give_up_held_back(moved);
-  const bool stored = store(*batch, moved);
+void Sinks::add_needs(const Sink& sink) noexcept {
+  const Sink::Needs needs = sink.needs();
+  needs_.snapshots = needs_.snapshots || needs.snapshots;
+  needs_.context = needs_.context || needs.context;
+}
+
+std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch) {
+  if (!store_held_back()) give_up_held_back(batch->moved);
+  const bool stored = store(*batch);
   hand(memory_, *batch);
-  if (stored) return delivery_.accept(std::move(batch));
+  if (stored) return deliver(std::move(batch));
   held_back_ = std::move(batch);
-  held_back_moved_ = std::move(moved);
   return nullptr;
 }
 
-bool Sinks::store(const OutgoingBatch& batch, const Moved& moved) noexcept {
-  if (spool_) {
-    return guarded(SpoolSink::kName, [&] { return spool_->accept(batch, moved), true; });
-  }
-  return guarded("journal", [&] { return commit(moved), true; });
+bool Sinks::store(const OutgoingBatch& batch) noexcept {
+  if (spool_) return hand(*spool_, batch);
+  return guarded("journal", [&] { return commit(batch.moved), true; });
+}
+
+std::unique_ptr<OutgoingBatch> Sinks::deliver(std::unique_ptr<OutgoingBatch> batch) noexcept {
+  if (deliveries_.empty()) return batch;
+  guarded("delivery", [&] {
+    const std::size_t bytes = batch->bytes();
+    const std::shared_ptr<const OutgoingBatch> shared(std::move(batch));
+    for (const auto& each : deliveries_) each->accept(shared, bytes);
+    return true;
+  });
+  return nullptr;
 }
 
 // True when no batch is held back any more.
 bool Sinks::store_held_back() noexcept {
   if (!held_back_) return true;
-  if (!store(*held_back_, held_back_moved_)) return false;
-  delivery_.accept(std::move(held_back_));
+  if (!store(*held_back_)) return false;
+  deliver(std::move(held_back_));
   return true;
 }
 
@@ -77,21 +88,21 @@ bool Sinks::store_held_back() noexcept {
 void Sinks::give_up_held_back(Moved& next) noexcept {
   if (spool_) spool_->lose(*held_back_);
   guarded("journal", [&] {
-    held_back_moved_.append(next);
-    next = std::move(held_back_moved_);
+    held_back_->moved.append(next);
+    next = std::move(held_back_->moved);
     return true;
   });
-  delivery_.accept(std::move(held_back_));
+  deliver(std::move(held_back_));
 }
 
-void Sinks::remember(const OutgoingBatch& batch, const Moved& moved) {
-  skip(moved);
+void Sinks::remember(const OutgoingBatch& batch) {
+  skip(batch.moved);
   if (!batch.records.empty()) hand(memory_, batch);
 }
 
 void Sinks::skip(const Moved& moved) {
   if (held_back_) {
-    held_back_moved_.append(moved);
+    held_back_->moved.append(moved);
   } else if (spool_) {
     spool_->skip(moved);
   } else {
@@ -99,14 +110,24 @@ void Sinks::skip(const Moved& moved) {
   }
 }
 
-bool Sinks::flush(std::uint64_t patience_ns, bool last) noexcept {
+bool Sinks::flush(std::uint64_t patience_ns, bool last,
+                  std::uint64_t spool_deadline_ns) noexcept {
   bool written = store_held_back();
   if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
   if (spool_) {
-    written = guarded(SpoolSink::kName, [&] { return spool_->flush(last); }) && written;
+    const auto flush_spool = [&] { return spool_->flush(spool_deadline_ns, last); };
+    written = guarded(spool_->name(), flush_spool) && written;
   }
-  delivery_.flush(patience_ns, last);
+  for (const auto& each : deliveries_) each->flush(patience_ns, last);
   return written;
+}
+
+void Sinks::await(std::uint64_t deadline_ns) noexcept {
+  for (const auto& each : deliveries_) each->await(deadline_ns);
+}
+
+void Sinks::close() noexcept {
+  for (const auto& each : deliveries_) each->close();
 }
 
 std::uint64_t Sinks::waiting() const noexcept {
@@ -114,13 +135,13 @@ std::uint64_t Sinks::waiting() const noexcept {
 }
 
 void Sinks::forget_positions() {
-  held_back_moved_ = {};
+  if (held_back_) held_back_->moved.clear();
   if (spool_) spool_->forget_positions();
 }
 
 void Sinks::abandon() {
   if (spool_) spool_->abandon();
-  if (held_back_) commit(held_back_moved_);
+  if (held_back_) commit(held_back_->moved);
   held_back_.reset();
 }
 

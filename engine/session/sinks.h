@@ -1,6 +1,6 @@
 // The sinks of one session, in the order in which a batch goes through them: first the spool, which
 // commits the journal; then the memory for trace(); then those that are not durable, on a thread
-// of their own. So a sink that fails, blocks or is slow holds up neither the spool nor the journal.
+// of their own each. So a sink that fails, blocks or is slow hurts nothing but itself.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,17 @@ class Sinks {
   // batch.
   bool durable() const noexcept { return spool_ != nullptr; }
 
-  // `moved`: how far the batch reaches into the rings, which is committed once the batch is safe.
   // Returns the batch, for the next one to use its memory, or null where it is still needed.
-  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch, Moved& moved);
+  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
   // For a batch that has to leave no run behind: only trace() shows it.
-  void remember(const OutgoingBatch& batch, const Moved& moved);
-  // True when nothing is left that only the journal has. Does not wait for the sinks that are not
-  // durable: await() does. Each has that long, counted from when it is its turn.
-  bool flush(std::uint64_t patience_ns, bool last) noexcept;
+  void remember(const OutgoingBatch& batch);
+  // True when nothing is left that only the journal has. The spool stops at its deadline (0: there
+  // is none). Each of the others has `patience_ns`, from its turn on; await() waits for them.
+  bool flush(std::uint64_t patience_ns, bool last, std::uint64_t spool_deadline_ns = 0) noexcept;
   // Any thread. Waits until the sinks that are not durable have everything that was accepted.
-  void await(std::uint64_t deadline_ns) noexcept { delivery_.await(deadline_ns); }
+  void await(std::uint64_t deadline_ns) noexcept;
   // The session is over: a sink that is not done by now is left behind.
-  void close() noexcept { delivery_.close(); }
+  void close() noexcept;
 
   // The rest is for the durable sink; without one nothing happens.
 
@@ -63,22 +62,21 @@ class Sinks {
   void count(Counters& all) const;
 
  private:
-  Sinks(Shared& shared, const Options& options, const std::vector<std::shared_ptr<Sink>>& others);
-
-  bool store(const OutgoingBatch& batch, const Moved& moved) noexcept;
+  void add_needs(const Sink& sink) noexcept;
+  bool store(const OutgoingBatch& batch) noexcept;
+  std::unique_ptr<OutgoingBatch> deliver(std::unique_ptr<OutgoingBatch> batch) noexcept;
   bool store_held_back() noexcept;
   void give_up_held_back(Moved& next) noexcept;
   void skip(const Moved& moved);
 
   std::unique_ptr<SpoolSink> spool_;
   MemorySink memory_;
-  Delivery delivery_;
+  std::vector<std::unique_ptr<Delivery>> deliveries_;
   Sink::Needs needs_;
   // A batch for which the spool has thrown (no memory). It is tried again before the next batch and
   // at every flush. Until it is written or given up, nothing is committed: the journal has its
   // records.
   std::unique_ptr<OutgoingBatch> held_back_;
-  Moved held_back_moved_;  // how far it reaches
 };
 
 }  // namespace sonde::session

@@ -21,7 +21,7 @@ void SpoolSink::find(const base::Id& span) {
   wants_.store(true, std::memory_order_release);
 }
 
-void SpoolSink::accept(const OutgoingBatch& batch, const Moved& moved) {
+void SpoolSink::accept(const OutgoingBatch& batch) {
   const model::Batch& records = batch.records;
   const auto is_wanted = [this](const model::Span& span) { return span.id == wanted_; };
   if (wants_.load(std::memory_order_acquire) && std::ranges::any_of(records.spans, is_wanted)) {
@@ -29,7 +29,7 @@ void SpoolSink::accept(const OutgoingBatch& batch, const Moved& moved) {
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), moved, records.snapshots.size());
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved, records.snapshots.size());
 }
 
 void SpoolSink::lose(const OutgoingBatch& batch) noexcept {
@@ -37,8 +37,8 @@ void SpoolSink::lose(const OutgoingBatch& batch) noexcept {
   outbox_.lose(batch.records.snapshots.size());
 }
 
-bool SpoolSink::flush(bool last) {
-  if (outbox_.retry()) return !lost_some_;
+bool SpoolSink::flush(std::uint64_t deadline_ns, bool last) {
+  if (outbox_.retry(deadline_ns)) return !lost_some_;
   if (!last) return false;
   if (const std::uint64_t records = outbox_.drop_snapshots(); records != 0) {
     base::log_once(base::LogLevel::kWarning, "flush", "snapshots-lost",

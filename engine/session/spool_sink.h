@@ -17,16 +17,18 @@
 
 namespace sonde::session {
 
-// Not one of the sinks that sinks.h keeps in a list: it needs to know how far a batch reaches.
-class SpoolSink {
+class SpoolSink : public Sink {
  public:
   SpoolSink(const std::string& output_dir, std::uint64_t max_bytes)
       : directory_(output_dir, max_bytes), outbox_(directory_) {}
 
-  static constexpr std::string_view kName = "spool";  // for messages, as Sink::name()
-  static constexpr Sink::Needs kNeeds = {.snapshots = true};
+  std::string_view name() const noexcept override { return "spool"; }
+  Needs needs() const noexcept override { return {.snapshots = true}; }
   // May be called again with a batch for which it has thrown: nothing of that batch is committed.
-  void accept(const OutgoingBatch& batch, const Moved& moved);
+  void accept(const OutgoingBatch& batch) override;
+  // Tries again what could not be written. At the end the snapshots among it are given up, of which
+  // the journal has no copy.
+  bool flush(std::uint64_t deadline_ns, bool last) override;
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
   void lose(const OutgoingBatch& batch) noexcept;
@@ -35,10 +37,6 @@ class SpoolSink {
   void lose_snapshots(const OutgoingBatch& batch) noexcept {
     outbox_.lose_snapshots(batch.records.snapshots.size());
   }
-  // Tries again what could not be written. At the end the snapshots among it are given up, of which
-  // the journal has no copy.
-  // True when nothing is left.
-  bool flush(bool last);
 
   // The rings moved on without a record to write.
   void skip(const Moved& moved) { outbox_.skip(moved); }

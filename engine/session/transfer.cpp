@@ -57,7 +57,7 @@ void Transfer::drain() {
   for (bool more = true; more;) {
     more = next_batch();
     if (batch_->records.empty() || is_only_the_session()) {
-      sinks_.remember(*batch_, moved_);
+      sinks_.remember(*batch_);
     } else {
       deliver();
     }
@@ -71,7 +71,6 @@ OutgoingBatch& Transfer::fresh_batch() {
   } else {
     batch_ = std::make_unique<OutgoingBatch>();
   }
-  moved_.clear();
   return *batch_;
 }
 
@@ -79,10 +78,9 @@ OutgoingBatch& Transfer::fresh_batch() {
 bool Transfer::next_batch() {
   OutgoingBatch& batch = fresh_batch();
   const std::lock_guard lock(shared_.lock);
-  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch.records, moved_);
+  const bool more = shared_.drainer.collect(kRecordsPerBatch, batch.records, batch.moved);
   if (start_over_if_lost()) {
     batch.clear();
-    moved_.clear();
     return false;
   }
   if (sinks_.needs().context) {
@@ -118,7 +116,7 @@ void Transfer::deliver() {
       std::max(base::to_wall_ns(anchor, base::monotonic_ns()), last_created_ns_ + 1);
   last_created_ns_ = records.created_ns;
   batches_.fetch_add(1, std::memory_order_relaxed);
-  batch_ = sinks_.accept(std::move(batch_), moved_);
+  batch_ = sinks_.accept(std::move(batch_));
 }
 
 void Transfer::await_gpu(std::uint64_t patience_ns, bool give_up) {

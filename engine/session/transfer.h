@@ -61,7 +61,6 @@ class Transfer {
   Sinks& sinks_;
   bool on_demand_;
   std::unique_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
-  Moved moved_;                           // how far batch_ reaches into the rings
   std::int64_t last_created_ns_ = 0;
   // Snapshots are counted here where no spool counts what it has written.
   std::atomic<std::uint64_t> batches_{0}, snapshots_{0};

@@ -87,6 +87,7 @@ void stop(bool at_exit) {
   std::shared_ptr<void> rest = engine.finish_stop();
   const nb::gil_scoped_release release;
   rest.reset();
+  session::Engine::await_messages();
 }
 
 bool put_off_stop(nb::handle call) {
@@ -176,7 +177,7 @@ void add_session(nb::module_& session) {
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
   session.def("put_off_stop", &put_off_stop, nb::arg("stop"),
-              "On a thread that moves records: call this later, and return True.");
+              "On a thread where the profiler calls a handler or a sink: call this later; return True.");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"), nb::arg("keep_trace") = false,

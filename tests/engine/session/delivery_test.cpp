@@ -1,5 +1,5 @@
-// Sinks that are not durable are served on a thread of their own: whatever they do, the spool and
-// the journal go on, and the session ends in time.
+// Sinks that are not durable are served on threads of their own: whatever they do, the spool, the
+// journal and the other sinks go on, and the session ends in time.
 #include "engine/session/delivery.h"
 
 #include <unistd.h>
@@ -34,6 +34,12 @@ using testing::stop;
 using testing::TempDir;
 using testing::TestSink;
 using testing::with_sink;
+
+void accept(Delivery& delivery,
+            std::unique_ptr<OutgoingBatch> batch = std::make_unique<OutgoingBatch>()) {
+  const std::size_t bytes = batch->bytes();
+  delivery.accept(std::shared_ptr<const OutgoingBatch>(std::move(batch)), bytes);
+}
 
 // Threads of this process.
 std::size_t threads() { return testing::files_in("/proc/self/task").size(); }
@@ -176,8 +182,8 @@ TEST(Delivery, TheTimeToFlushCountsFromWhenTheSinksHaveEverything) {
       late.store(deadline_ns <= base::monotonic_ns());
       return true;
     };
-    Delivery delivery({sink});
-    delivery.accept(std::make_unique<OutgoingBatch>());
+    Delivery delivery(sink);
+    accept(delivery);
     delivery.flush(20'000'000, false);
     delivery.await(base::monotonic_ns() + 20'000'000'000);
     EXPECT_FALSE(late.load());
@@ -193,12 +199,50 @@ TEST(Delivery, ASinkThatGotNoBatchIsToldOfTheEnd) {
       last_ones += last;
       return true;
     };
-    Delivery delivery({sink});
+    Delivery delivery(sink);
     delivery.flush(1'000'000, false);
     delivery.flush(1'000'000, true);
     delivery.await(base::monotonic_ns() + 20'000'000'000);
     EXPECT_EQ(flushes.load(), 1);
     EXPECT_EQ(last_ones.load(), 1);
+  });
+}
+
+TEST(Delivery, OneThatNeverReturnsHoldsUpNoOther) {
+  in_child([] {
+    LogLines log;
+    const auto stuck = std::make_shared<TestSink>(), good = std::make_shared<TestSink>();
+    stuck->on_accept = [](const OutgoingBatch&) { testing::sleep_for_ever(); };
+    std::atomic<std::size_t> spans{0};
+    good->on_accept = [&](const OutgoingBatch& batch) {
+      EXPECT_NE(batch.json().find("\"x\""), std::string_view::npos);
+      spans.fetch_add(batch.records.spans.size());
+    };
+    Options options;
+    options.handle_signals = false;
+    options.flush_interval_ns = 1'000'000;
+    engine().start(with_sink(with_sink(options, stuck), good));
+    for (std::size_t i = 1; i <= Delivery::kMaxBatches + 10; ++i) {
+      record_many(1);
+      while (spans.load() < i) ::usleep(200);
+    }
+    EXPECT_EQ(LogLines::count("the output (test) does not keep up"), 1u) << LogLines::all();
+  });
+}
+
+TEST(Delivery, ASinkThatIsStuckIsWaitedForOnce) {
+  const TempDir dir;
+  in_child([&] {
+    const auto sink = std::make_shared<TestSink>();
+    sink->on_accept = [](const OutgoingBatch&) { testing::sleep_for_ever(); };
+    engine().start(with_sink(spool_to(dir.path()), sink));
+    const std::uint64_t start = base::monotonic_ns();
+    for (int i = 0; i < 10; ++i) {
+      record_many(1);
+      engine().flush();
+    }
+    EXPECT_LT(base::monotonic_ns() - start, 4'000'000'000u);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 10u);
   });
 }
 
@@ -248,9 +292,9 @@ TEST(Delivery, BeyondItsBoundTheNewestBatchIsLostAndCounted) {
   in_child([] {
     LogLines log;
     Gate gate;
-    Delivery delivery({gate.sink});
+    Delivery delivery(gate.sink);
     const int more = 100, all = static_cast<int>(Delivery::kMaxBatches) + more;
-    for (int i = 0; i < all; ++i) delivery.accept(std::make_unique<OutgoingBatch>());
+    for (int i = 0; i < all; ++i) accept(delivery);
     const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery");
     EXPECT_GE(lost, more - 1u) << "the sink has one of them already";
     EXPECT_LE(lost, more + 0u);
@@ -265,11 +309,11 @@ TEST(Delivery, LargeBatchesAreBoundedByTheirBytes) {
   in_child([] {
     LogLines log;
     Gate gate;
-    Delivery delivery({gate.sink});
+    Delivery delivery(gate.sink);
     for (int i = 0; i < 10; ++i) {
       auto batch = std::make_unique<OutgoingBatch>();
       batch->records.arena.allocate(Delivery::kMaxBytes / 4);
-      delivery.accept(std::move(batch));
+      accept(delivery, std::move(batch));
     }
     const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery");
     EXPECT_GE(lost, 5u);

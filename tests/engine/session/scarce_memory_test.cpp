@@ -1,5 +1,7 @@
 // No memory for a batch while it is written: its records are written later or stay in the journal,
 // and what is lost is counted.
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -116,14 +118,13 @@ TEST(ScarceMemory, SinksWhoseThreadCouldNotBeStartedAreFlushedAllTheSame) {
     int accepted = 0, flushed = 0;
     sink->on_accept = [&](const OutgoingBatch&) { ++accepted; };
     sink->on_flush = [&](std::uint64_t, bool) { return ++flushed, true; };
-    Delivery delivery({sink});
-    auto batch = std::make_unique<OutgoingBatch>();
+    Delivery delivery(sink);
+    const auto batch = std::make_shared<const OutgoingBatch>();
     base::reset_swallowed();  // as a session does: the counters have their memory
     g_too_large.store(1);
-    batch = delivery.accept(std::move(batch));
+    delivery.accept(batch, 0);
     g_too_large.store(0);
     delivery.flush(0, false);
-    EXPECT_NE(batch, nullptr);
     EXPECT_EQ(accepted, 1);
     EXPECT_EQ(flushed, 1);
   });
@@ -162,6 +163,45 @@ TEST(ScarceMemory, RecordsOfCapturesThatCouldNotBeEncodedAreCounted) {
     EXPECT_EQ(captures.collected(), 2u);
     EXPECT_EQ(batch.snapshots.size(), 2u);
     EXPECT_TRUE(captures.add(testing::capture_of(Captures::kMaxRecords))) << "nothing waits";
+  });
+}
+
+// The list of spans cannot grow in the middle of a pass over the rings.
+TEST(ScarceMemory, APassThatFindsNoMemoryHalfWayLosesNothing) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    start(dir);
+    record(kMany);
+    g_too_large.store(64 * 1024);
+    engine().flush();
+    g_too_large.store(0);
+    EXPECT_GE(engine().counters().swallowed.by_place.at("flush"), 1u);
+    engine().flush();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), std::size_t{kMany});
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
+  });
+}
+
+// The drain thread looks into the spool directory when it has nothing else to do.
+TEST(ScarceMemory, NoMemoryWhileItIsIdleEndsNothing) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    {
+      const testing::RunningSession first(spool_to(dir.path()));
+      record(1);
+    }
+    Options options = spool_to(dir.path());
+    options.flush_interval_ns = 1'000'000;
+    engine().start(options);
+    g_too_large.store(1);
+    ::usleep(100'000);
+    g_too_large.store(0);
+    record(1);
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 4u);
   });
 }
 
