@@ -38,7 +38,7 @@ class Sinks {
   // For a batch that has to leave no run behind: only trace() shows it.
   void remember(const OutgoingBatch& batch, const Moved& moved);
   // True when nothing is left that only the journal has. Does not wait for the sinks that are not
-  // durable: await() does. Each has that long, counted from when it is its turn.
+  // durable: await() does. Each of these has `patience_ns`, from its turn on.
   bool flush(std::uint64_t patience_ns, bool last) noexcept;
   // Any thread. Waits until the sinks that are not durable have everything that was accepted.
   void await(std::uint64_t deadline_ns) noexcept { delivery_.await(deadline_ns); }
