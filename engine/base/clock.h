@@ -32,7 +32,7 @@ inline ClockAnchor read_anchor() noexcept { return {monotonic_ns(), wall_clock_n
 
 // The one conversion from recorded time to wall-clock nanoseconds.
 inline std::int64_t to_wall_ns(const ClockAnchor& anchor, std::uint64_t monotonic) noexcept {
-  // Unsigned, because it wraps: a damaged journal holds any numbers.
+  // Unsigned, so that overflow wraps: a damaged journal may hold any number.
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(anchor.wall_ns) +
                                    (monotonic - anchor.monotonic_ns));
 }

@@ -10,7 +10,7 @@ namespace sonde::base {
 namespace {
 
 bool load(CudaDriver& driver) {
-  // Only where the program has loaded it: a process that does not use the GPU must not start to.
+  // Finds only a driver that the program has loaded itself: the profiler must not load it.
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return false;
   bool complete = true;
@@ -51,8 +51,8 @@ bool load(CudaDriver& driver) {
 }  // namespace
 
 const CudaDriver* CudaDriver::instance() noexcept {
-  // Asked again until it is there: the program may load CUDA at any time. No lock, which a forked
-  // child could find taken.
+  // Looks again at each call until it is found: the program may load CUDA at any time. Takes no
+  // lock, because a forked child could find it held.
   static std::atomic<const CudaDriver*> found{nullptr};
   if (const CudaDriver* driver = found.load(std::memory_order_acquire)) return driver;
   CudaDriver driver{};

@@ -20,7 +20,7 @@ namespace {
 
 std::atomic<LogHandler> g_handler{nullptr};
 
-// Never destroyed: the drain thread may still speak while the process runs its static destructors.
+// Never destroyed: the drain thread may still log while the process runs its static destructors.
 struct Spoken {
   std::mutex mutex;
   std::set<std::string, std::less<>> keys;

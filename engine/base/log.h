@@ -16,8 +16,9 @@ using LogHandler = void (*)(LogLevel, std::string_view logger, std::string_view 
 void set_log_handler(LogHandler handler) noexcept;
 
 // Any thread but a signal handler. `topic` is the logger without the name of the face: "flush".
-// `key` names the kind of trouble; only the first text of a key is spoken. What to do ends the
-// message: the words of the face, or else `advice`, or else the general words (advice.h).
+// `key` names the kind of trouble; only the first message with a key is logged. The message ends
+// with what to do: in the words of the face, otherwise `advice`, otherwise the general words
+// (advice.h).
 void log_once(LogLevel level, std::string_view topic, std::string_view key, std::string text,
               std::string_view advice = {}) noexcept;
 
@@ -26,7 +27,7 @@ void log_once(LogLevel level, std::string_view topic, std::string_view key, std:
 void log_failure(std::string_view place, std::string_view key, std::string_view what_failed,
                  std::string_view exception, std::string_view advice) noexcept;
 
-// Forgets which keys were spoken (a new session).
+// Forgets which keys were logged (a new session).
 void reset_log() noexcept;
 // In a forked child: the lock may have been held by a thread that is not there any more.
 void reset_log_after_fork() noexcept;

@@ -23,8 +23,8 @@ run::RunChoice run_called(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, run.number);
   if (result.ec == std::errc() && result.ptr == end && run.number != 0) return run;
-  throw CLI::ValidationError(
-      "--run", "\"" + text + "\" is no run; give its number, which is 1 or more, or last");
+  throw CLI::ValidationError("--run",
+                             "\"" + text + "\" is not a run; give a number from 1 on, or last");
 }
 
 }  // namespace

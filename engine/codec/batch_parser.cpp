@@ -84,7 +84,8 @@ void Visit::document(ondemand::document& document) {
         break;
     }
     if (schema > model::kSchemaVersion) {
-      refuse("its schema_version is newer than this program", EPROTO);
+      refuse("its schema_version is newer than this program; read it with a newer version of sonde",
+             EPROTO);
     }
   }
   if (schema < 1) refuse("it has no schema_version");

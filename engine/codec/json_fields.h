@@ -146,7 +146,7 @@ inline void read_number(std::string_view token, std::int32_t& out) {
   out = static_cast<std::int32_t>(value);
 }
 
-// Some writers store the number as a signed one.
+// Some writers store a thread id as a signed number.
 inline void read_number(std::string_view token, std::uint64_t& out) {
   if (!parse_unsigned(token, out)) out = static_cast<std::uint64_t>(integer_of(token));
 }

@@ -40,8 +40,8 @@ class Reader {
   // is from. `out` is empty after an error.
   base::Status read(const PaddedText& text, const std::string& name, model::Batch& out,
                     Detail detail = Detail::kAll);
-  // The same for a text without padding, which costs a copy. It is the door of a collector, which
-  // gets batches over the network; as long as there is none, only tests come through it.
+  // The same for a text without padding, which costs a copy. A collector, which receives batches
+  // over the network, will need it. Until there is one, only tests call it.
   base::Status read_text(std::string_view json, const std::string& name, model::Batch& out,
                          Detail detail = Detail::kAll);
 

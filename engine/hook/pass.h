@@ -119,9 +119,9 @@ struct PassEvidence {
   const void* source = nullptr;  // stands for the loader, only compared
 };
 
-// Who follows a pass. It comes first in a Pass, because every fetch looks at it.
+// The Training that follows a pass. It comes first in a Pass, because every fetch looks at it.
 struct Followed {
-  Training* training = nullptr;  // nullptr: nobody does, so far or any longer
+  Training* training = nullptr;  // nullptr: none does yet, or none does any more
 };
 static_assert(sizeof(Followed) + offsetof(PassEvidence, load_at) == 128);
 

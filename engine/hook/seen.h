@@ -27,7 +27,7 @@ struct OpenScope;  // judge.h
 struct Seen {
   // Is this step or epoch one that was opened here, and not the program's own?
   bool opened(std::uint64_t sequence) const noexcept;
-  // Has a trainer, or the program, a scope of that level open, or claimed it?
+  // Does a trainer, or the program, have a scope of that level open, or has it claimed the level?
   bool owned(const record::Lane& stack, Level level) const noexcept;
 
   // Gathers everything for judge.h, as of now.

@@ -124,8 +124,8 @@ class alignas(64) Training {
   void step_over() noexcept { seen_.step.note_done(); }
 
   // -- the last step of an epoch --
-  // Are the gradients of the step that this optimizer (only compared) is about to take to be
-  // measured? It may be the epoch's last. To be asked once, before begin_optimizer.
+  // Should the gradients of this optimizer's next step be measured, because it may be the epoch's
+  // last? The pointer is only compared. Ask once, before begin_optimizer.
   SONDE_HOT bool measures_step(const void* optimizer) noexcept {
     if (seen_.optimizers.any()) return false;  // the step is a part of another optimizer's
     return seen_.last_step.is_due(optimizer, seen_.in_final());

@@ -23,7 +23,7 @@ std::atomic<Generation> g_valid_since{1};
 
 namespace {
 
-// What is looked at off the hot path only.
+// State that only code off the hot path uses.
 struct State {
   std::mutex mutex;  // guards the rest, and stores to the gate
   // The gate is open while recording is wanted and no thread holds the gate closed.
@@ -83,7 +83,8 @@ void keep_provenance(const Provenance& ended) noexcept {
   try {
     state().ended.emplace_back(generation(), ended);
   } catch (const std::bad_alloc&) {
-    // Span objects of this session will tell the ids and times of the next one.
+    // No memory: span objects of this session will show wrong ids and times, computed with the next
+    // session's key and clock.
   }
 }
 

@@ -71,13 +71,14 @@ class Journal {
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
   // faults, and waits if the disk is busy. This takes those faults on the calling thread instead.
   void keep_warm() noexcept;
-  // At the beginning: the next blocks are there when a recording thread comes to them. A piece per
-  // call, so that no caller waits long for it; true when there is nothing left.
+  // At the beginning of a session: touches the next blocks before a recording thread needs them. A
+  // piece per call, so that no caller waits long for it; true when there is nothing left.
   bool warm_ahead() noexcept { return backing_.warm_ahead(); }
   void free_block(std::uint32_t number) noexcept { blocks_.free(number); }
   void trim() { blocks_.trim(); }
-  // The process lives: what an autopsy has to go by. Also how many records were dropped so far.
+  // Notes that the process lives, which an autopsy relies on.
   void give_sign_of_life() noexcept;
+  // Notes how many records were dropped so far.
   void note_lost_records(std::uint64_t records) noexcept { header().lost_records = records; }
   // A reader that finds the file knows that the session came to its end. `clean`: everything is in
   // the spool.

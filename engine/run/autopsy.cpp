@@ -60,7 +60,7 @@ class Examination {
 
   Source& source_;
   model::Autopsy result_;
-  // Of the first processes of the result, those with a journal.
+  // Keys of the processes that have a journal; these come first in result_.processes.
   std::vector<std::string> keys_;
   std::vector<base::Id> sessions_;  // null: not known
   SessionFinder finder_;

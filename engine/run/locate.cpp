@@ -36,7 +36,7 @@ std::int64_t run_changed_ns(const std::string& directory) {
                   changed_ns(base::join_path(directory, journal::kLiveFolder)));
 }
 
-// The run that wrote last of those that were looked at.
+// Of the runs looked at so far, the one that wrote last.
 struct Newest {
   std::string directory;
   std::int64_t ns = kNoRun;
@@ -59,7 +59,7 @@ void Newest::look_in(const std::string& in, const std::vector<std::string>& name
 // The folder in `directory` that holds the newest run; where none does, the same in its folders, as
 // some APIs have a folder of their own for each session; "" if there is none either.
 std::string newest_run_in(const std::string& directory) {
-  constexpr std::size_t kMostInside = 4096;  // more are the files of a data set
+  constexpr std::size_t kMostInside = 4096;  // a folder with more entries is a data set
   std::vector<std::string> names, inside;
   if (!base::list_directory(directory, "", names).ok()) return {};
   // A spool may hold a hundred thousand files, and they are no folders.

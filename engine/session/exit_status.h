@@ -2,7 +2,7 @@
 // runs its exit handlers before the status is known, so the span is written without it. When the
 // process calls exit(), the file of the span is replaced by one that has it (codec/amend.h). A
 // process that leaves another way (os._exit, a crash while it unwinds) never calls exit(): its span
-// stays without.
+// has no exit status.
 #pragma once
 
 #include <string>

@@ -127,8 +127,9 @@ std::unique_ptr<Workspace> CudaDevice::take(std::size_t device_bytes,
       return space;
     }
   }
-  // One that is too small is kept for others: giving its memory back would wait for the device.
-  // With some room to grow, so that there are few of them.
+  // None that is free is large enough. The small ones are kept for other passes, because freeing
+  // their memory would wait for the device. The new one is made larger than needed, so that there
+  // are few of them.
   std::unique_ptr<Workspace> space(new (std::nothrow) Workspace);
   if (!space || driver_.event_create(&space->begun, kEventWithoutTime) != kCuSuccess ||
       driver_.event_create(&space->done, kEventWithoutTime) != kCuSuccess)

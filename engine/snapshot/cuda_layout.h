@@ -8,8 +8,8 @@ constexpr int kTile = 32768;  // elements that one block of threads measures
 constexpr int kThreads = 256;
 constexpr int kBins = 16;
 constexpr int kMaxRank = 8;
-// Squares of huge doubles overflow and those of tiny ones vanish where their root does not: they
-// are also taken of values times these.
+// The squares of huge doubles overflow and those of tiny ones vanish, although the root of their
+// sum would fit. So they are also taken of the values times these factors.
 constexpr double kShrink = 7.458340731200207e-155;  // 2^-512
 constexpr double kGrow = 1.3407807929942597e154;    // 2^512
 

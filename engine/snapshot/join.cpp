@@ -43,7 +43,8 @@ class JoinedPending : public Pending {
   std::vector<Part> parts_;
 };
 
-// Each part has the tensors with the widest elements first, and so has the whole: it takes turns.
+// Each part has the tensors with the widest elements first, and the whole needs that order too, so
+// it takes tensors from the parts in turn.
 class JoinedBlob : public BlobSource {
  public:
   explicit JoinedBlob(std::vector<std::unique_ptr<BlobSource>> parts) {

@@ -12,7 +12,7 @@ namespace sonde::snapshot {
 
 struct Sums {
   double sum = 0;
-  double squares = 0;  // not finite: a value was not, or (of doubles only) the sum overflowed
+  double squares = 0;  // not finite: a value was not finite, or a sum of doubles overflowed
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   std::uint64_t zeros = 0;

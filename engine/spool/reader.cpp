@@ -25,7 +25,7 @@ base::Status load(const std::string& path, codec::PaddedText& text) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info) != 0) return base::Status::from_errno("cannot open " + path);
-  if (!S_ISREG(info.st_mode)) return {EINVAL, path + " is no file"};
+  if (!S_ISREG(info.st_mode)) return {EINVAL, path + " is not a regular file"};
   const auto size = static_cast<std::size_t>(info.st_size);
   char* data = text.prepare(size);
   std::size_t done = 0;

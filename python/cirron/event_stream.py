@@ -23,7 +23,10 @@ def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], Non
 
     def send(batch: str) -> None:
         if stream is None:
-            raise OSError("this process has no standard output for the event stream")
+            raise OSError(
+                "this process has no standard output for the event stream; unset CIRRON_RUN_ID and "
+                "CIRRON_DEPLOYMENT_ID to do without it"
+            )
         write_whole(stream, f"{head}{batch}}}\n", "utf-8")
 
     return send

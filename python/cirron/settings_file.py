@@ -1,4 +1,4 @@
-"""The cirron.yaml of a project: it is looked for, and not read."""
+"""Looks for a project's cirron.yaml, only to warn that it is not read."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ void JitCalls::settle_role(PyObject* function, bool step) {
   set_role(function, Role::kStep);
 }
 
-// Is its role still to be found out? That of a backward may change: it may get what it returned
-// long ago, and so be a step.
+// Is the role of this function still open? The role of a backward may change: if the function is
+// given what it returned long ago, it is a step.
 bool is_asked(PyObject* function) {
   const Jitted* jitted = g_jit_calls.find(function);
   return jitted != nullptr && jitted->asked < kMostQuestions &&

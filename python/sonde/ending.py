@@ -1,7 +1,7 @@
 """How a run ends, and the exception that was not caught.
 
-``sys.excepthook`` and ``threading.excepthook`` get a listener in front, which hands on to whatever
-was there. A program that exchanges them later, or calls them itself, is not disturbed.
+``sys.excepthook`` and ``threading.excepthook`` get a listener in front, which passes each call on
+to the previous hook. A program may replace the hooks later, or call them itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _listeners: list[_Listener] = []
 
 
 class _Listener:
-    """Listens in front of one hook until it is removed; after that it only hands on."""
+    """Listens in front of one hook until it is removed; after that it only passes calls on."""
 
     __slots__ = ("_called", "_hear", "_name", "_owner", "_previous")
 
@@ -49,7 +49,9 @@ def _hear_safely(hear: Callable[..., None], args: tuple[Any, ...]) -> None:
         hear(*args)
     except Exception as error:  # the traceback has to be printed anyway
         log.swallowed("ending")
-        log.warn("profiler", f"an uncaught exception is not in the trace: {error}")
+        log.warn(
+            "profiler", f"an uncaught exception is not in the trace: {error}; please report this"
+        )
 
 
 def listen() -> None:

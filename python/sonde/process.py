@@ -70,7 +70,7 @@ def _remember_error() -> None:
         if code.co_name == "_bootstrap":
             _error = error
 
-    for tool in (4, 3):  # those that no kind of tool is meant to have
+    for tool in (4, 3):  # ids that Python reserves for no kind of tool
         try:
             monitoring.use_tool_id(tool, "sonde")
         except ValueError:  # taken

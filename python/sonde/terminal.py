@@ -36,7 +36,7 @@ def aside(stream: Any, write: Callable[[], object]) -> None:
 def hide(stream: Any) -> Hidden:
     """Hides the bars until ``show``. Does nothing where ``stream`` is no terminal.
 
-    Those of rich move by themselves: it stands in for ``sys.stdout`` and ``sys.stderr``.
+    rich moves its bars itself, because it replaces ``sys.stdout`` and ``sys.stderr``.
     """
     hidden = Hidden()
     if not _is_terminal(stream):

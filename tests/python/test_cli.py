@@ -242,7 +242,7 @@ def test_trace_of_a_run_that_is_not_there(three_runs, more):
 
 def test_the_message_says_what_a_run_is_called():
     assert (
-        '"+1" is no run; give its number'
+        '"+1" is not a run; give a number from 1 on, or last'
         in sonde("trace", REFERENCE, "--run", "+1", status=2).stderr
     )
 
@@ -294,7 +294,8 @@ def test_trace_skips_what_it_cannot_read(tmp_path):
     assert len(done.stdout.splitlines()) == 16
     lines = done.stderr.splitlines()
     assert len(lines) == 4
-    assert "0.json" in lines[0] and "newer" in lines[1] and "2.json" in lines[2]
+    assert "0.json" in lines[0] and "2.json" in lines[2]
+    assert "1.json" in lines[1] and "read it with a newer version of sonde" in lines[1]
     assert "3 of 6 files could not be read" in lines[3]
 
 

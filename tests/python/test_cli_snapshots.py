@@ -248,7 +248,8 @@ def test_what_there_is_instead(three_epochs, tmp_path):
     wrong = sonde("snapshots", three_epochs, "--tensor", "1.*")
     assert wrong.stdout == "(no snapshots)\n"
     assert "0.bias, 0.bias.grad, 0.weight, 0.weight.grad" in wrong.stderr
-    assert "epoch 7; there are: 0, 1, 2" in sonde("snapshots", three_epochs, "--epoch", "7").stderr
+    none = sonde("snapshots", three_epochs, "--epoch", "7")
+    assert "no snapshot of epoch 7; the epochs are: 0, 1, 2" in none.stderr
     run_python("import sys, cirron as ci; ci.profile(path=sys.argv[1], frameworks=[])", tmp_path)
     nothing = sonde("snapshots", tmp_path)
     assert nothing.stdout == "(no snapshots)\n"

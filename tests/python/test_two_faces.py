@@ -199,7 +199,7 @@ def test_no_package_of_ours_is_the_programs_place(tmp_path):
         from sonde import unseen
         assert not unseen._is_of_the_program(cirron.instance.__file__)
         assert not unseen._is_of_the_program(session.__file__)
-        assert unseen._is_of_the_program("/home/someone/train.py")
+        assert unseen._is_of_the_program("/data/train.py")
         """,
         cwd=tmp_path,
     )

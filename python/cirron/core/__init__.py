@@ -1,1 +1,1 @@
-"""Where programs written against the Cirron SDK look for what is not at the top."""
+"""Modules that programs written against the Cirron SDK import from ``cirron.core``."""

@@ -82,7 +82,7 @@ class Hook:
                     log.warn(
                         f"hooks.{self.name}",
                         f"the {self.name} hook could not close its spans ({error}): they stay open "
-                        "until the session ends",
+                        "until the session ends; please report this",
                     )
         self._ends.clear()
         self.take_away()
@@ -93,11 +93,7 @@ class Hook:
             unwatch(module, callback)
         self._watched.clear()
         for problem in self._patches.undo():
-            log.swallowed(f"hooks.{self.name}")
-            log.warn(
-                f"hooks.{self.name}",
-                f"the {self.name} hook could not be removed cleanly: {problem}; training goes on",
-            )
+            _say_not_removed(self.name, problem)
 
     def _arm(self, module: str) -> None:
         def put_in_place() -> None:
@@ -126,7 +122,8 @@ class Hook:
             log.warn(
                 f"hooks.{self.name}",
                 f"the {self.name} hook is off because it does not understand this version "
-                f"({type(error).__name__}: {error}); your own scopes still work",
+                f"({type(error).__name__}: {error}); your own scopes still work, "
+                "but please report this",
             )
 
 
@@ -158,11 +155,16 @@ def uninstall(hooks: Iterable[Hook]) -> None:
         try:
             hook.take_away()
         except Exception as error:
-            log.swallowed(f"hooks.{hook.name}")
-            log.warn(
-                f"hooks.{hook.name}",
-                f"the {hook.name} hook could not be removed cleanly: {error}; training goes on",
-            )
+            _say_not_removed(hook.name, error)
+
+
+def _say_not_removed(name: str, problem: object) -> None:
+    log.swallowed(f"hooks.{name}")
+    log.warn(
+        f"hooks.{name}",
+        f"the {name} hook could not be removed cleanly: {problem}; nothing needs to be done as "
+        "long as training goes on",
+    )
 
 
 def troubles(installed: Iterable[Hook]) -> list[str]:

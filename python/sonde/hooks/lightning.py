@@ -86,7 +86,7 @@ def _callbacks(package: str) -> list[Any]:
         log.warn(
             LOGGER,
             f"this Lightning Trainer is not recorded ({type(error).__name__}: {error}); "
-            "training goes on",
+            "training goes on, but please report this",
         )
         return []
 
@@ -158,7 +158,7 @@ def _guarded(method: Method) -> Method:
             log.warn(
                 LOGGER,
                 f"this Lightning Trainer is no longer recorded ({type(error).__name__} in "
-                f"{method.__name__}: {error}); training goes on",
+                f"{method.__name__}: {error}); training goes on, but please report this",
             )
             return None
 

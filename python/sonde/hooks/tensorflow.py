@@ -149,7 +149,7 @@ class _State:
                 log.warn(
                     "hooks.tensorflow",
                     f"the Keras hook failed and is off ({type(error).__name__}: {error}); "
-                    "training goes on without its spans",
+                    "training goes on without its spans, but please report this",
                 )
             return None
 

@@ -11,8 +11,8 @@
 | fetch | ``__iter__`` of DataLoader, and of every subclass that has its own, replaced by name; |
 | | of accelerate's loaders too, which read one batch ahead and are no subclasses |
 
-Options switch off each part: ``modules``, ``backward``, ``optimizers``, ``loaders``. What is off
-stays torch's own.
+Options switch off each part: ``modules``, ``backward``, ``optimizers``, ``loaders``. A part that is
+off leaves torch as it is.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ class Trainers:
                 self._patches.active = False
                 log.warn(
                     "hooks.transformers",
-                    f"the transformers hook is off, it failed ({type(error).__name__}: {error}); "
-                    "scopes of your own still work",
+                    f"the transformers hook failed and is off ({type(error).__name__}: {error}); "
+                    "your own scopes still work, but please report this",
                 )
             return None
 

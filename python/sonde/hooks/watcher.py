@@ -92,6 +92,8 @@ def _imported(name: str) -> None:
             callback()
         except Exception as error:  # the program's import goes on
             log.swallowed("hooks")
-            log.warn("hooks", f"the import of {name} could not be followed: {error}")
+            log.warn(
+                "hooks", f"the import of {name} could not be followed: {error}; please report this"
+            )
     if not _waiting and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)

@@ -169,8 +169,8 @@ class Recorder:
             self._open.clear()
             log.warn(
                 LOGGER,
-                f"no more snapshots in this session, taking one failed "
-                f"({type(error).__name__}: {error}); training goes on",
+                "no more snapshots in this session, because taking one failed "
+                f"({type(error).__name__}: {error}); training goes on, but please report this",
             )
 
     # -- capturing --
@@ -369,7 +369,7 @@ class Recorder:
         log.warn(
             LOGGER,
             f"no snapshots of {type(model).__name__}: asking for its tensors failed "
-            f"({type(error).__name__}: {error})",
+            f"({type(error).__name__}: {error}); fix what the error names",
         )
 
     def _why_nothing(self, sources: Sources) -> str:
