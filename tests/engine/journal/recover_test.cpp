@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <utime.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,7 @@ TEST(Recover, MovesEverything) {
   EXPECT_EQ(recovery.marks, 1u);
   EXPECT_EQ(recovery.open_scopes, 2u);
   EXPECT_EQ(destination.batches(), 1u);
+  EXPECT_EQ(recovery.damaged, 0u);
   EXPECT_TRUE(recovery.problems.empty());
   EXPECT_FALSE(std::filesystem::exists(path));
 
@@ -256,6 +258,93 @@ TEST(Recover, GarbageIsLeftWhereItIsAndTheOthersAreDone) {
   EXPECT_EQ(recovery.refused, 2u);
   EXPECT_EQ(recovery.journals, 1u);
   EXPECT_EQ(destination.all.spans.size(), 4u);
+}
+
+// The file could not grow, so the newest blocks were in memory only.
+TEST(Recover, RecordsThatWereInMemoryOnlyAreCounted) {
+  const TempDir dir;
+  MemoryDestination destination;
+  constexpr std::size_t kSpans = 140'000;  // more than the first 256 blocks hold
+  leave_journal(dir.path(), [] {
+    for (std::size_t i = 0; i < kSpans; ++i) testing::close(testing::open("x"));
+    testing::open("open");
+  });
+  const Recovery recovery = recover_into(destination, dir.path());
+  EXPECT_EQ(recovery.damaged, 1u) << "how many records the other blocks had is not known";
+  EXPECT_GT(recovery.spans, 120'000u);
+  EXPECT_LT(recovery.spans, kSpans);
+  EXPECT_EQ(destination.all.spans.size(), recovery.spans + 1);
+  EXPECT_EQ(recovery.open_scopes, 1u);
+  EXPECT_TRUE(recovery.problems.empty());
+  EXPECT_TRUE(files_in(dir / "live").empty()) << "another reader would not find more";
+}
+
+// Ten spans in lane 0, whose ring goes on in a block that the file does not have.
+void break_chain(JournalImage& image) {
+  const std::uint32_t name = image.name("work");
+  image.ring(2, 0);
+  for (std::uint32_t i = 0; i < 10; ++i) image.put(2, i, JournalImage::span(i + 1, name));
+  image.link(2, 4000, 10);
+  image.lane(0).first_block.store(2);
+  image.lane(0).head.store(30);
+}
+
+void write_broken_chain(const std::string& path) {
+  JournalImage image;
+  break_chain(image);
+  image.write(path);
+}
+
+// Lane 1 has `blocks` full blocks of spans, from block 3 on.
+void fill_other_lane(JournalImage& image, std::uint32_t blocks) {
+  constexpr std::uint32_t kSlots = record::kSlotsPerBlock;
+  const std::uint32_t name = image.name("other");
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    image.ring(3 + i, i * kSlots);
+    if (i > 0) image.link(2 + i, 3 + i, i * kSlots);
+    for (std::uint32_t k = 0; k < kSlots; ++k)
+      image.put(3 + i, k, JournalImage::span(1000 + i * kSlots + k, name));
+  }
+  image.lane(1).first_block.store(3);
+  image.lane(1).head.store(blocks * kSlots);
+}
+
+TEST(Recover, DamageOfSeveralJournalsIsAddedUp) {
+  const TempDir dir;
+  MemoryDestination destination;
+  leave_journal(dir.path(), record_sample);
+  write_broken_chain(dir / "live/a.journal");
+  write_broken_chain(dir / "live/b.journal");
+  const Recovery recovery = recover_into(destination, dir.path());
+  EXPECT_EQ(recovery.damaged, 2u);
+  EXPECT_EQ(recovery.spans, 22u);
+  EXPECT_EQ(recovery.journals, 3u);
+}
+
+TEST(Recover, DamageInTheFirstOfSeveralBatchesIsCountedOnce) {
+  const TempDir dir;
+  MemoryDestination destination;
+  std::filesystem::create_directories(dir / "live");
+  JournalImage image(160);
+  break_chain(image);
+  fill_other_lane(image, 150);
+  image.write(dir / "live/a.journal");
+  const Recovery recovery = recover_into(destination, dir.path());
+  EXPECT_EQ(destination.batches(), 3u);
+  EXPECT_EQ(recovery.spans, 10u + std::uint64_t{150} * record::kSlotsPerBlock);
+  EXPECT_EQ(recovery.damaged, 1u);
+}
+
+TEST(Recover, DamageIsCountedOnceTheRestHasArrived) {
+  const TempDir dir;
+  MemoryDestination destination;
+  std::filesystem::create_directories(dir / "live");
+  write_broken_chain(dir / "live/a.journal");
+  destination.before = [] { return base::Status(ENOSPC, "full"); };
+  EXPECT_EQ(recover_into(destination, dir.path()).damaged, 0u) << "the journal is still there";
+  destination.before = [] { return base::Status(); };
+  EXPECT_EQ(recover_into(destination, dir.path()).damaged, 1u);
+  EXPECT_EQ(recover_into(destination, dir.path()).damaged, 0u);
 }
 
 TEST(Recover, RunningProcessIsLeftAlone) {
