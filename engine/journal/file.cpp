@@ -18,6 +18,7 @@
 
 #include "engine/base/status.h"
 #include "engine/record/layout.h"
+#include "engine/record/layout_lock.h"
 
 namespace sonde::journal {
 
@@ -78,20 +79,14 @@ bool File::gone() const {
 }
 
 bool File::owner_alive() const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_len = 1;
+  struct flock lock = record::owner_lock();
   return ::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 bool File::try_lock() {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_len = 1;
+  struct flock lock = record::owner_lock();
   if (::fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0) return true;
-  if (errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) return false;
+  if (!record::has_no_locks(errno)) return false;
   // No locks on this file system: the best evidence left is the process table of this host.
   const Header& head = *reinterpret_cast<const Header*>(memory_);
   char host[sizeof head.host] = {};

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/arena.h"
@@ -62,6 +63,7 @@ class Recoverer {
       result_.spans += batch_.spans.size() - open;
       result_.marks += batch_.marks.size();
       result_.open_scopes += open;
+      result_.damaged += reader_.damaged() - std::exchange(told_damaged_, reader_.damaged());
       batch_.clear();
     }
     return {};
@@ -108,6 +110,7 @@ class Recoverer {
   RingReader reader_;
   model::Batch batch_;
   std::int64_t last_sign_ = 0;
+  std::uint64_t told_damaged_ = 0;
 };
 
 void recover_one(const std::string& path, Destination& destination, Recovery& result) {

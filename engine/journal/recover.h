@@ -14,7 +14,8 @@ using model::Recovery;
 // Recovers every dead journal in the folder `live`. An open scope becomes a span that ends at the
 // last sign of life, with the attribute sonde.closed_by = "death". `own`: the journal of the
 // caller, which is left alone. The destination knows the files that it wrote: Recovery::files stays
-// empty.
+// empty. A journal with records that cannot be read is removed as well, since another reader would
+// not find more: Recovery::damaged counts them.
 Recovery recover(const std::string& live, const std::string& own, Destination& destination);
 
 }  // namespace sonde::journal

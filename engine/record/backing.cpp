@@ -25,6 +25,7 @@
 #include "engine/record/block_pool.h"
 #include "engine/record/bus_guard.h"
 #include "engine/record/layout.h"
+#include "engine/record/layout_lock.h"
 #include "engine/record/names.h"
 #include "engine/record/racy.h"
 
@@ -48,18 +49,11 @@ void map_memory_from(std::size_t offset) noexcept {
   map_memory(detail::g_base + offset, kRangeBytes - offset);
 }
 
-// Exclusive lock on the open file description: the kernel drops it when the process is gone,
-// however it went, and (unlike a pid) it means the same in every container that sees the file.
+// A file system without locks leaves the journal unprotected but usable.
 base::Status lock_file(int fd, const std::string& path) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_len = 1;
-  // A file system without locks (some network mounts) leaves the journal unprotected but usable.
-  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0 && errno != ENOLCK && errno != EOPNOTSUPP &&
-      errno != EINVAL) {
+  struct flock lock = owner_lock();
+  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0 && !has_no_locks(errno))
     return base::Status::from_errno("cannot lock " + path);
-  }
   return {};
 }
 

@@ -208,6 +208,9 @@ std::string recovery_text(const Autopsy& autopsy) {
     out += fmt::format("moved into the spool: {}, {} and {} that had been open, from {}\n",
                        plural(moved.spans, "span"), plural(moved.marks, "mark"),
                        plural(moved.open_scopes, "scope"), plural(moved.journals, "journal"));
+    if (moved.damaged != 0)
+      out += fmt::format("could not be read and is lost: at least {}\n",
+                         plural(moved.damaged, "record"));
     for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
     out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
   } else if (left && autopsy.kept) {

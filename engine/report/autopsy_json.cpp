@@ -37,6 +37,7 @@ class AutopsyJson {
     number("spans", autopsy.moved.spans);
     number("marks", autopsy.moved.marks);
     number("open_scopes", autopsy.moved.open_scopes);
+    number("damaged", autopsy.moved.damaged);
     list("files", autopsy.moved.files, [this](const std::string& file) { out_.string(file); });
     out_.raw('}');
     list("problems", autopsy.problems,

@@ -158,20 +158,18 @@ void Follower::look_at(const std::string& key, model::Look& out) {
   const bool alive = state.fate == model::Fate::kRunning;
   const bool is_new = !processes_.contains(key);
   if (!alive && is_new) return;  // dead before the first look: that is for the autopsy
+  Followed& followed = processes_[key];
   for (const model::OpenScope& open : state.open) {
     around_.know(open.span);
-    if (open.session) know_api({state.rank, state.pid}, open.span);
+    if (!open.session) continue;
+    followed.session = open.span.id;
+    know_api({state.rank, state.pid}, open.span);
   }
-  Followed& followed = processes_[key];
   followed.running = alive;
-  followed.as_event = {state.fate == model::Fate::kDead ? model::ProcessEvent::Kind::kDied
-                                                        : model::ProcessEvent::Kind::kEnded,
-                       state.pid, state.rank, state.seen_ns - state.started_ns,
-                       api_of({state.rank, state.pid})};
-  if (is_new) {
-    out.began.push_back(followed.as_event);
-    out.began.back().kind = model::ProcessEvent::Kind::kBegan;
-  }
+  followed.died = followed.died || state.fate == model::Fate::kDead;
+  followed.as_event = {model::ProcessEvent::Kind::kBegan, state.pid, state.rank,
+                       state.seen_ns - state.started_ns, api_of({state.rank, state.pid})};
+  if (is_new) out.began.push_back(followed.as_event);
   ranks_.insert(state.rank);
   take(process.records);
 }
@@ -180,6 +178,8 @@ void Follower::tell_ends(model::Look& out) {
   for (auto& [key, process] : processes_) {
     if (process.running || std::exchange(process.end_is_told, true)) continue;
     out.ended.push_back(process.as_event);
+    out.ended.back().kind =
+        process.died ? model::ProcessEvent::Kind::kDied : model::ProcessEvent::Kind::kEnded;
   }
 }
 
@@ -217,7 +217,7 @@ void Follower::take(const model::Batch& batch) {
     around_.know(span);
     if (!seen_.add(span.id)) continue;
     ranks_.insert(span.rank);
-    if (span.is_session()) know_api({span.rank, span.pid}, span);
+    if (span.is_session()) know_session(span);
     add_span(span);
   }
 }
@@ -227,6 +227,16 @@ void Follower::add_span(const model::Span& span) {
   added.live.span.name = text_->copy(span.name);
   added.live.span.attrs = text_->copy(span.attrs);
   spans_.push_back(std::move(added));
+}
+
+// A session that recovery closed: the next session in the directory has moved the journal of a dead
+// process, maybe before it was looked at again.
+void Follower::know_session(const model::Span& session) {
+  know_api({session.rank, session.pid}, session);
+  if (session.closed_by() != model::kClosedByDeath) return;
+  for (auto& [key, process] : processes_) {
+    if (process.session == session.id) process.died = true;
+  }
 }
 
 void Follower::know_api(const Owner& owner, const model::Span& session) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/model/level.h"
 #include "engine/model/live.h"
@@ -42,7 +43,9 @@ class Follower {
   using Owner = std::pair<std::int32_t, std::int32_t>;
   struct Followed {
     model::ProcessEvent as_event;
+    base::Id session;  // null: not known
     bool running = true;
+    bool died = false;
     bool end_is_told = false;
   };
   struct Waiting {
@@ -61,6 +64,7 @@ class Follower {
   void take(const model::Batch& batch);
   void add_span(const model::Span& span);
   void choose(std::vector<Waiting>& spans);
+  void know_session(const model::Span& session);
   void know_api(const Owner& owner, const model::Span& session);
   const std::string& api_of(const Owner& owner) const;
   void tell_ends(model::Look& out);

@@ -33,6 +33,8 @@ using record::Journal;
 namespace {
 
 constexpr std::int64_t kClockStepNs = 100'000'000;
+constexpr std::string_view kLeaveRoom =
+    "leave room on the disk for 65 MiB per process, and leave the files in live/ alone";
 
 // Between the two clocks. It changes when the system clock is set.
 std::int64_t clock_offset() {
@@ -41,6 +43,20 @@ std::int64_t clock_offset() {
 
 void warn(const char* key, std::string text, std::string_view advice = {}) noexcept {
   base::log_once(LogLevel::kWarning, "flush", key, std::move(text), advice);
+}
+
+std::string recovered_text(const model::Recovery& recovery, const std::string& output_dir) {
+  std::string text =
+      "an earlier run in " + output_dir +
+      (recovery.ended == recovery.journals ? " could not write everything when it ended: "
+                                           : " ended without shutdown: ") +
+      std::to_string(recovery.spans) + " spans, " + std::to_string(recovery.marks) + " marks and " +
+      std::to_string(recovery.open_scopes) + " open scopes of it are now in the spool";
+  if (recovery.damaged != 0) {
+    text += "; records that could not be read from its journal are lost, at least " +
+            std::to_string(recovery.damaged);
+  }
+  return text;
 }
 
 }  // namespace
@@ -176,16 +192,11 @@ void JournalKeeper::recover() {
       spool::recover_directory(output_dir_, Journal::instance().path());
   counts_.journals.store(recovery.journals);
   counts_.spans.store(recovery.spans + recovery.open_scopes);
-  counts_.problems.store(recovery.problems.size());
-  if (recovery.spans + recovery.marks + recovery.open_scopes != 0) {
-    base::log_once(
-        LogLevel::kInfo, "flush", "recovered",
-        "an earlier run in " + output_dir_ +
-            (recovery.ended == recovery.journals ? " could not write everything when it ended: "
-                                                 : " ended without shutdown: ") +
-            std::to_string(recovery.spans) + " spans, " + std::to_string(recovery.marks) +
-            " marks and " + std::to_string(recovery.open_scopes) +
-            " open scopes of it are now in the spool");
+  counts_.problems.store(recovery.problems.size() + recovery.damaged);
+  if (recovery.spans + recovery.marks + recovery.open_scopes + recovery.damaged != 0) {
+    const LogLevel level = recovery.damaged != 0 ? LogLevel::kWarning : LogLevel::kInfo;
+    base::log_once(level, "flush", "recovered", recovered_text(recovery, output_dir_),
+                   recovery.damaged != 0 ? kLeaveRoom : "");
   }
   for (std::size_t i = 0; i < recovery.problems.size(); ++i) base::note_swallowed("recovery");
   if (!recovery.problems.empty())

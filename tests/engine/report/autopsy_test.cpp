@@ -143,9 +143,23 @@ TEST(AutopsyText, KeptAndLost) {
       << text;
 }
 
+TEST(AutopsyText, WhatRecoveryCouldNotRead) {
+  Autopsy autopsy = autopsy_of(dead_process());
+  autopsy.moved.journals = 1;
+  EXPECT_EQ(autopsy_text(autopsy).find("lost"), std::string::npos);
+  autopsy.moved.damaged = 2;
+  const std::string text = autopsy_text(autopsy);
+  EXPECT_NE(text.find("from 1 journal\n"
+                      "could not be read and is lost: at least 2 records\n"
+                      "see them with: sonde trace out\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(AutopsyJson, Values) {
   Autopsy autopsy = autopsy_of(dead_process());
   autopsy.problems = {"a \"problem\""};
+  autopsy.moved.damaged = 2;
   const std::string json = autopsy_json(autopsy);
   EXPECT_TRUE(json.starts_with(
       R"({"directory":"out","now_ns":1794728875000000000,"processes":[{"fate":"dead","pid":42,"rank":1,"world_size":2,"host":"node-7",)"))
@@ -161,7 +175,7 @@ TEST(AutopsyJson, Values) {
       std::string::npos)
       << json;
   EXPECT_TRUE(json.ends_with(
-      R"("moved":{"kept":false,"journals":0,"spans":0,"marks":0,"open_scopes":0,"files":[]},"problems":["a \"problem\""]})"
+      R"("moved":{"kept":false,"journals":0,"spans":0,"marks":0,"open_scopes":0,"damaged":2,"files":[]},"problems":["a \"problem\""]})"
       "\n"))
       << json;
 }

@@ -13,7 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/record/root.h"
 #include "engine/run/directory_source.h"
+#include "engine/spool/recovery.h"
 #include "tests/engine/run/memory_source.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/spans.h"
@@ -92,6 +94,31 @@ TEST(Follower, SpansWithMarksAndTheLifeOfAChild) {
   EXPECT_EQ(names_of(first), (Names{"part"})) << "a look keeps its own text";
 }
 
+// The next session in the directory recovers the journal before the follower looks again.
+TEST(Follower, OneThatWasKilledAndRecoveredBetweenTwoLooksHasDied) {
+  const TempDir dir;
+  Child child([&](const Child::Say& say) {
+    testing::attach_journal(dir / "live/a.journal");
+    record::open_root(record::intern("acme.session"), R"("pid":1)");
+    say();
+    testing::sleep_for_ever();
+  });
+  ASSERT_TRUE(child.heard());
+  DirectorySource source = source_in(dir);
+  Follower follower(source, 10, kAll);
+  ASSERT_EQ(follower.look().began.size(), 1u);
+  const pid_t pid = child.pid();
+  child.kill_and_wait();
+  ASSERT_EQ(spool::recover_directory(dir.path()).journals, 1u);
+  const model::Look last = follower.look();
+  ASSERT_EQ(last.ended.size(), 1u);
+  EXPECT_EQ(last.ended[0].kind, Kind::kDied);
+  EXPECT_EQ(last.ended[0].pid, pid);
+  EXPECT_EQ(last.ended[0].api, "acme");
+  EXPECT_EQ(follower.running(), 0u);
+  EXPECT_TRUE(follower.look().ended.empty()) << "told once";
+}
+
 TEST(Follower, OneThatWasDeadBeforeIsTheAutopsys) {
   const TempDir dir;
   testing::leave_journal(dir.path(), [] { testing::close(testing::open("x")); });
@@ -112,6 +139,44 @@ MemorySource::Make running(std::int32_t pid, const std::string& session,
     out.records.spans = closed;
     for (model::Span& each : out.records.spans) each.pid = pid;
   };
+}
+
+// The sessions of a process that recovery closed.
+std::string closed_by_death(std::vector<std::uint64_t> sessions) {
+  model::Batch batch;
+  for (const std::uint64_t id : sessions) {
+    batch.spans.push_back(testing::session(id, "acme.session", 0, 50));
+    batch.spans.back().attrs = R"("pid":1,"sonde.closed_by":"death")";
+  }
+  return testing::json_of(batch);
+}
+
+// A journal is locked while it is recovered, as if its process lived.
+TEST(Follower, OneWhoseJournalIsStillBeingRecoveredHasDied) {
+  MemorySource source;
+  source.start("p", running(7, "acme.session", {}));
+  Follower follower(source, 10, kAll);
+  follower.look();
+  source.store("1", closed_by_death({100}), 0);
+  EXPECT_TRUE(follower.look().ended.empty()) << "its journal is still there";
+  EXPECT_TRUE(follower.look().ended.empty());
+  source.vanish("p");
+  const model::Look last = follower.look();
+  ASSERT_EQ(last.ended.size(), 1u);
+  EXPECT_EQ(last.ended[0].kind, Kind::kDied);
+}
+
+// Its rank and pid may be the same, as in containers.
+TEST(Follower, TheDeathOfAnotherSessionIsNotItsOwn) {
+  MemorySource source;
+  source.start("p", running(7, "acme.session", {}));
+  Follower follower(source, 10, kAll);
+  follower.look();
+  source.store("1", closed_by_death({200, 300}), 0);
+  source.vanish("p");
+  const model::Look last = follower.look();
+  ASSERT_EQ(last.ended.size(), 1u);
+  EXPECT_EQ(last.ended[0].kind, Kind::kEnded);
 }
 
 TEST(Follower, TheApiIsTheSessions) {

@@ -226,6 +226,28 @@ TEST(Trouble, JournalOfAnotherVersionIsLeftAloneAndSaidOnce) {
   });
 }
 
+// The file of an earlier run could not grow, and its process was killed.
+TEST(Trouble, RecordsThatRecoveryCannotReadAreCountedAndSaid) {
+  const TempDir dir;
+  testing::leave_journal(dir.path(), [] {
+    for (int i = 0; i < 140'000; ++i) testing::close(testing::open("x"));
+  });
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    record(1);
+    engine().flush();
+    EXPECT_EQ(engine().counters().recovery_problems, 1u);
+    EXPECT_EQ(engine().counters().recovered_journals, 1u);
+    EXPECT_TRUE(LogLines::has("ended without shutdown")) << LogLines::all();
+    EXPECT_TRUE(
+        LogLines::has("could not be read from its journal are lost, at least 1; leave room"))
+        << LogLines::all();
+    stop();
+    EXPECT_TRUE(files_in(dir / "live").empty());
+  });
+}
+
 TEST(Trouble, TruncatedJournalIsSurvived) {
   const TempDir dir;
   in_child([&] {

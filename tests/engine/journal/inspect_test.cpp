@@ -1,5 +1,5 @@
 // What can be read out of a journal from outside, while its owner lives and after it died.
-#include "engine/spool/recovery.h"
+#include "engine/journal/inspect.h"
 
 #include <fcntl.h>
 
@@ -14,24 +14,25 @@
 #include "engine/base/file.h"
 #include "engine/journal/commit.h"
 #include "engine/journal/file.h"
-#include "engine/spool/directory.h"
+#include "tests/engine/journal/memory_destination.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
 #include "tests/engine/support/slots.h"
 
-namespace sonde::run {
+namespace sonde::journal {
 namespace {
 
 using testing::Child;
 using testing::JournalImage;
 using testing::leave_journal;
+using testing::MemoryDestination;
 using testing::names_of;
 using testing::TempDir;
 using Names = std::vector<std::string>;
 
-model::Process inspect(const std::string& path) {
+model::Process inspect(const std::string& path, const MemoryDestination& destination = {}) {
   model::Process report;
-  const base::Status status = spool::inspect_journal(path, report);
+  const base::Status status = journal::inspect(path, destination, report);
   EXPECT_TRUE(status.ok()) << status.text();
   return report;
 }
@@ -170,8 +171,8 @@ TEST(Inspect, ScopeThatLostItsRecordIsOver) {
   EXPECT_TRUE(inspect(path).state.open.empty());
 }
 
-// The batch was written, its owner died before it could say so: these records are in the spool.
-TEST(Inspect, AnnouncedBatchThatIsInTheSpoolIsNotShownAgain) {
+// The batch was written, its owner died before it could say so: these records are there.
+TEST(Inspect, AnnouncedBatchThatHasArrivedIsNotShownAgain) {
   const TempDir dir;
   const std::string path = leave_journal(dir.path(), [] {
     testing::close(testing::open("first"));
@@ -180,9 +181,10 @@ TEST(Inspect, AnnouncedBatchThatIsInTheSpoolIsNotShownAgain) {
     testing::close(testing::open("second"));
   });
   EXPECT_EQ(names_of(inspect(path).records.spans), (Names{"first", "second"}))
-      << "no such file: never written";
-  ASSERT_TRUE(spool::Directory(dir.path(), ~std::uint64_t{0}).write(77, {1, 2}, "{}").ok());
-  EXPECT_EQ(names_of(inspect(path).records.spans), (Names{"second"}));
+      << "no such batch: never written";
+  MemoryDestination destination;
+  destination.arrive(77, {1, 2});
+  EXPECT_EQ(names_of(inspect(path, destination).records.spans), (Names{"second"}));
 }
 
 TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
@@ -200,7 +202,8 @@ TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
   EXPECT_EQ(report.state.fate, model::Fate::kRunning);
   EXPECT_EQ(report.state.pid, owner.pid());
   EXPECT_EQ(testing::file_text(path), before);
-  EXPECT_EQ(spool::recover_directory(dir.path()).running, 1u);
+  MemoryDestination destination;
+  EXPECT_EQ(testing::recover_into(destination, dir.path()).running, 1u);
   EXPECT_EQ(testing::file_text(path), before);
 }
 
@@ -232,7 +235,7 @@ TEST(Inspect, RunningProcessUnderLoad) {
   const std::uint64_t until = base::monotonic_ns() + 2'000'000'000;
   for (int i = 0; i < 200 && base::monotonic_ns() < until; ++i) {
     model::Process report;
-    ASSERT_TRUE(spool::inspect_journal(path, report).ok());
+    ASSERT_TRUE(journal::inspect(path, MemoryDestination(), report).ok());
     EXPECT_EQ(report.state.fate, model::Fate::kRunning);
     for (const model::OpenScope& open : report.state.open)
       EXPECT_TRUE(open.span.name == "outer" || open.span.name == "inner") << open.span.name;
@@ -247,7 +250,7 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
   image.header().version = 99;
   image.write(dir / "a.journal");
   model::Process report;
-  const base::Status status = spool::inspect_journal(dir / "a.journal", report);
+  const base::Status status = journal::inspect(dir / "a.journal", MemoryDestination(), report);
   EXPECT_EQ(status.error(), EPROTO);
   EXPECT_NE(status.text().find("version 99"), std::string::npos) << status.text();
   EXPECT_TRUE(status.text().ends_with("read it with the version of sonde that wrote it"))
@@ -256,14 +259,15 @@ TEST(Inspect, OtherVersionsAreRefusedWithAWordOnWhatToDo) {
 
 TEST(Inspect, WhatIsNoJournalIsRefused) {
   const TempDir dir;
+  const MemoryDestination nowhere;
   model::Process report;
-  EXPECT_EQ(spool::inspect_journal(dir / "none.journal", report).error(), ENOENT);
+  EXPECT_EQ(journal::inspect(dir / "none.journal", nowhere, report).error(), ENOENT);
   std::ofstream(dir / "empty.journal");
-  EXPECT_EQ(spool::inspect_journal(dir / "empty.journal", report).error(), EPROTO);
+  EXPECT_EQ(journal::inspect(dir / "empty.journal", nowhere, report).error(), EPROTO);
   std::ofstream(dir / "text.journal") << std::string(2'000'000, 'x');
-  EXPECT_EQ(spool::inspect_journal(dir / "text.journal", report).error(), EPROTO);
+  EXPECT_EQ(journal::inspect(dir / "text.journal", nowhere, report).error(), EPROTO);
   std::filesystem::create_directory(dir / "folder.journal");
-  EXPECT_FALSE(spool::inspect_journal(dir / "folder.journal", report).ok());
+  EXPECT_FALSE(journal::inspect(dir / "folder.journal", nowhere, report).ok());
 }
 
 TEST(Inspect, ShortenedFileIsReadAsFarAsItGoes) {
@@ -296,4 +300,4 @@ TEST(Inspect, DamagedStackIsSurvived) {
 }
 
 }  // namespace
-}  // namespace sonde::run
+}  // namespace sonde::journal

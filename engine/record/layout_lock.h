@@ -1,0 +1,29 @@
+// The lock that says whether the owner of a journal lives: the owner takes it, readers ask for it,
+// recovery takes it of a dead one. A lock of the open file description: the kernel drops it when
+// the process is gone, however it went, and (unlike a pid) it means the same in every container
+// that sees the file. docs/formats/journal.md names the byte.
+#pragma once
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+namespace sonde::record {
+
+// For fcntl with F_OFD_SETLK or F_OFD_GETLK: exclusive, on byte 0.
+inline struct flock owner_lock() noexcept {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = 0;
+  lock.l_len = 1;
+  return lock;
+}
+
+// What fcntl says on a file system without locks, as some network mounts are. Any other error means
+// that another process holds the lock.
+inline bool has_no_locks(int error) noexcept {
+  return error == ENOLCK || error == EOPNOTSUPP || error == EINVAL;
+}
+
+}  // namespace sonde::record
