@@ -45,7 +45,7 @@ void Training::end_loop(Here here) noexcept {
                      .claimed = seen_.claims.trainers > 0 || seen_.claims.steps > 0,
                      .step_open = open,
                      .step_done = seen_.step.done(),
-                     .step_stands = open && stands(seen_.step.scope())}))
+                     .step_stands = open && stands(seen_.step.handle())}))
     return;
   if (open) close_step(seen_, here.thread, end);
   for (Pass* pass = seen_.passes.innermost(); pass != nullptr && stands(pass->scope);

@@ -65,7 +65,7 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
   seen_.passes.peeked = nullptr;
   seen_.passes.note_fetch(pass);
-  const std::uint64_t before = seen_.step.scope().sequence;
+  const std::uint64_t before = seen_.step.handle().sequence;
   if (!checks) {
     // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
     // epoch, the pass that fetches stands for it.
@@ -74,7 +74,7 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
     seen_.epochs.final_batch = leading->fetched_all();
     rotate_step(seen_, here, now);
   }
-  pass.fetch.opened_step = seen_.step.scope() && seen_.step.scope().sequence != before;
+  pass.fetch.opened_step = seen_.step.handle() && seen_.step.handle().sequence != before;
   if (pass.fetch.opened_step) {
     seen_.step.note_fetch(pass);
     pass.note_step();

@@ -85,7 +85,7 @@ void Training::skip_step(Here here, const void* optimizer) noexcept {
   }
   seen_.step.note_done();
   ++g_skipped;
-  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.scope(), names().skipped);
+  if (seen_.step.is_open()) record::set_static_attrs(seen_.step.handle(), names().skipped);
 }
 
 SONDE_HOT_DATA std::uint64_t Training::g_taken = 0;

@@ -64,12 +64,12 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
 
 void Training::number_step(Here here, std::int64_t index, const Moment& now) {
   if (seen_.step.goes_on()) {
-    record::relabel_scope(seen_.step.scope(), names().step, index);
+    record::relabel_scope(seen_.step.handle(), names().step, index);
     seen_.step.renumber(index);
     return;
   }
   if (seen_.step.is_open()) {
-    if (!seen_.step.is_on(here.stack) || !record::is_innermost(seen_.step.scope())) return;
+    if (!seen_.step.is_on(here.stack) || !record::is_innermost(seen_.step.handle())) return;
     close_step(seen_, here.thread, now);
   }
   open_step(seen_, here, index, now);
@@ -81,7 +81,7 @@ void Training::end_step(Here here) noexcept {
   const Moment now;
   close_stale_optimizers(here.thread, now);
   seen_.step.note_done();
-  if (record::is_innermost(seen_.step.scope())) close_step(seen_, here.thread, now);
+  if (record::is_innermost(seen_.step.handle())) close_step(seen_, here.thread, now);
 }
 
 }  // namespace sonde::hook

@@ -36,7 +36,7 @@ void open_counted(Seen& seen, Here here, const Moment& now) {
 bool next_iteration(Seen& seen, Here here, const Moment& now) {
   if (seen.step.is_open()) {
     if (!seen.step.is_on(here.stack)) return false;
-    if (!record::is_innermost(seen.step.scope())) return replace_step(seen, here);
+    if (!record::is_innermost(seen.step.handle())) return replace_step(seen, here);
     settle(seen);
     close_step(seen, here.thread, now);
   }
@@ -54,11 +54,11 @@ bool next_iteration(Seen& seen, Here here, const Moment& now) {
 // that scope, and takes the place of the old step around it.
 bool replace_step(Seen& seen, Here here) {
   if (!seen.step.ends_below_scope()) return false;
-  const Moment start = Moment::at(record::above(seen.step.scope()).start_ns());
+  const Moment start = Moment::at(record::above(seen.step.handle()).start_ns());
   const bool full =
-      seen.is_counted_full() && record::is_directly_inside(seen.step.scope(), seen.counted.scope);
+      seen.is_counted_full() && record::is_directly_inside(seen.step.handle(), seen.counted.scope);
   if (!seen.leaves.empty() && seen.leaves.only_evaluation() &&
-      seen.leaves.parent() == seen.step.scope().sequence) {
+      seen.leaves.parent() == seen.step.handle().sequence) {
     const Moment end(seen.leaves.front());
     write_look(seen, here, end, start);
     renew_span(here.thread, seen.step.handle(), full ? 0 : seen.step.next(), end, start);
@@ -81,7 +81,7 @@ void end_counted(Seen& seen, ThreadState& thread, const Moment& now) {
   if (!seen.counted.scope) return;
   report_epoch(seen, seen.counted.scope.sequence);
   if (seen.counted.is_open()) {
-    if (seen.step.is_open() && record::is_inside(seen.step.scope(), seen.counted.scope))
+    if (seen.step.is_open() && record::is_inside(seen.step.handle(), seen.counted.scope))
       close_step(seen, thread, now);
     close_span(thread, seen.counted.scope, now);
   }
@@ -101,7 +101,7 @@ void step_with_leaves(Seen& seen, Here here, const Moment& start) {
   }
   seen.leaves = mine;
   seen.leaves.move(
-      0, seen.step.is_open() ? seen.step.scope().sequence : record::current_parent(here.stack));
+      0, seen.step.is_open() ? seen.step.handle().sequence : record::current_parent(here.stack));
 }
 
 // -- what belongs to the next iteration --
@@ -128,7 +128,7 @@ void begin_among_leaves(Seen& seen, Here here, const Moment& now) {
   settle(seen);
   const bool begun = next_iteration(seen, here, start);
   seen.leaves = std::move(mine);
-  if (begun) seen.leaves.move(0, seen.step.scope().sequence);
+  if (begun) seen.leaves.move(0, seen.step.handle().sequence);
 }
 
 // The backward did not go through forwards that were taken for a part of the step: they were an
@@ -137,14 +137,14 @@ void split_iteration(Seen& seen, Here here, std::size_t first) {
   const Moment begin(seen.leaves.front()), start(seen.leaves[first]);
   const bool lonely = seen.began_epoch();
   Leaves mine = seen.leaves.split(first);
-  if (lonely && !seen.parents.has(seen.step.scope().sequence) && cancel_step(seen)) {
+  if (lonely && !seen.parents.has(seen.step.handle().sequence) && cancel_step(seen)) {
     cancel(seen, seen.counted.scope);
     seen.leaves.move(0, record::current_parent(here.stack));
     open_look(seen, here, begin);
     if (seen.look.is_open()) seen.leaves.move(0, seen.look.scope.sequence);
     close_look(seen, here, start);
   } else {
-    record::ScopeHandle look = seen.step.scope();
+    record::ScopeHandle look = seen.step.handle();
     record::relabel_scope(look, names().validation, record::kNoIndex);
     take_step_back(seen);
     close_span(here.thread, look, start);

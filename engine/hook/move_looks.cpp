@@ -87,8 +87,8 @@ void turn_into_look(Seen& seen, Here here, bool fetched) {
   Pass* pass = seen.step.pass();
   if (!seen.holds_only_leaves(here.thread) || !cancel_step(seen)) {
     if (fetched) return;
-    record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
-    seen.look.scope = seen.step.scope();
+    record::relabel_scope(seen.step.handle(), names().validation, record::kNoIndex);
+    seen.look.scope = seen.step.handle();
     return take_step_back(seen);
   }
   seen.passes.owed = pass;
@@ -104,7 +104,7 @@ void write_look(Seen& seen, Here here, const Moment& start, const Moment& end) {
   seen.leaves.move(0, sequence);
   settle(seen);
   record::write_span(here.thread, {.sequence = sequence,
-                                   .parent = record::view_of(seen.step.scope()).parent(),
+                                   .parent = record::view_of(seen.step.handle()).parent(),
                                    .start_ns = start.ns,
                                    .end_ns = end.ns,
                                    .name = names().validation});

@@ -62,13 +62,13 @@ void drop_last_fetch(Seen& seen, ThreadState& thread, Pass& pass) {
   const Step& step = seen.step;
   const Leaves& leaves = seen.leaves;
   const bool only_fetches =
-      !leaves.empty() && leaves.only_loads() && leaves.parent() == step.scope().sequence;
+      !leaves.empty() && leaves.only_loads() && leaves.parent() == step.handle().sequence;
   if (!fetched_for_nothing({.pass = pass,
                             .scope_open = record::is_open(pass.scope),
                             .opened_step = step.pass() == &pass,
                             .step_innermost = step.is_open_innermost(),
                             .step_proven = step.proven(),
-                            .step_certain = seen.parents.has(step.scope().sequence),
+                            .step_certain = seen.parents.has(step.handle().sequence),
                             .only_fetches = only_fetches,
                             .untouched = seen.others.untouched(thread)}))
     return;
@@ -86,7 +86,7 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
     close_span(thread, seen.look.scope, now);
   }
   if (pass.is_check()) forget_forward(seen, pass.scope, now);
-  if (inside(seen.step.scope()) && !(seen.step.is_reopened_and_empty(thread) && cancel_step(seen)))
+  if (inside(seen.step.handle()) && !(seen.step.is_reopened_and_empty(thread) && cancel_step(seen)))
     close_step_around(seen, thread, now);
 }
 

@@ -34,7 +34,7 @@ void close_step(Seen& seen, ThreadState& thread, const Moment& now) {
 }
 
 void close_step_around(Seen& seen, ThreadState& thread, const Moment& now) {
-  if (seen.holds_program(seen.step.scope())) {
+  if (seen.holds_program(seen.step.handle())) {
     close_around(thread, seen.step.handle(), now);
   } else {
     close_step(seen, thread, now);

@@ -24,7 +24,7 @@ using record::ThreadState;
 bool drop_peek(Seen& seen, ThreadState& thread, Pass& pass) {
   const bool owner = pass.role == Pass::Role::kOwner;
   if (!seen.others.untouched(thread)) return false;
-  if (pass.fetch.opened_step && seen.step.scope() && !cancel_step(seen)) return false;
+  if (pass.fetch.opened_step && seen.step.handle() && !cancel_step(seen)) return false;
   if (owner && !cancel(seen, pass.scope)) return false;
   if (owner || pass.fetch.opened_step) seen.leaves.move(0, record::current_parent(*seen.stack));
   forget(seen, pass);
@@ -37,8 +37,8 @@ void turn_into_check(Seen& seen, Here here, Pass& pass) {
   if (seen.step.pass() != &pass) return turn_part_into_check(seen, here, pass);
   pass.evaluates = true;
   if (pass.role != Pass::Role::kOwner) {
-    record::relabel_scope(seen.step.scope(), names().validation, record::kNoIndex);
-    pass.scope = seen.step.scope();
+    record::relabel_scope(seen.step.handle(), names().validation, record::kNoIndex);
+    pass.scope = seen.step.handle();
     pass.role = Pass::Role::kOwner;
     pass.begun.first_check = pass.fetch.count;
     seen.passes.owners.push_back(&pass);
@@ -48,7 +48,7 @@ void turn_into_check(Seen& seen, Here here, Pass& pass) {
     seen.leaves.move(0, pass.scope.sequence);
     cancel_step(seen);
   } else {
-    record::relabel_scope(seen.step.scope(), names().batch, seen.step.index());
+    record::relabel_scope(seen.step.handle(), names().batch, seen.step.index());
     close_step(seen, here.thread, Moment());
     seen.step.give_number_back();
   }
@@ -99,7 +99,7 @@ void train_check(Seen& seen, Here here, Pass& pass, const Moment& now) {
     seen.step.note_fetch(pass);
     pass.batches.steps = std::max<std::uint64_t>(pass.batches.steps, 1);
   }
-  if (seen.step.is_open()) seen.leaves.move(0, seen.step.scope().sequence);
+  if (seen.step.is_open()) seen.leaves.move(0, seen.step.handle().sequence);
   promote(seen, here, pass);
   pass.trained = true;
 }
@@ -146,7 +146,7 @@ void keep_what_waits(Seen& seen, Here here, const Pass& next) {
 // The new epoch takes the place of the one around the step that the fetch of this pass has opened.
 void promote(Seen& seen, Here here, Pass& pass) {
   if (seen.step.pass() != &pass || !can_promote(seen.evidence(here))) return;
-  const Moment start = Moment::of(record::view_of(seen.step.scope()));
+  const Moment start = Moment::of(record::view_of(seen.step.handle()));
   if (Pass* outer = seen.passes.innermost()) {
     seen.passes.remember(*outer);
     pass.scope = outer->scope;
@@ -166,7 +166,7 @@ void promote(Seen& seen, Here here, Pass& pass) {
     member->relation.outer_scope = pass.scope.sequence;
     member->relation.outer_fetches = pass.fetch.count;
   }
-  record::relabel_scope(seen.step.scope(), names().step, 0);
+  record::relabel_scope(seen.step.handle(), names().step, 0);
   seen.step.renumber(0);
   seen.step.count_anew(pass.scope.sequence, 1);
   seen.cycle.reset();

@@ -48,7 +48,7 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
   }
   const bool in_step = !last && seen.step.is_open();
   seen.leaves = std::move(mine);
-  seen.leaves.move(0, in_step ? seen.step.scope().sequence : record::current_parent(here.stack));
+  seen.leaves.move(0, in_step ? seen.step.handle().sequence : record::current_parent(here.stack));
 }
 
 // -- a batch that waits for the end of a validation (rule 3) --
@@ -56,7 +56,7 @@ void next_left(Seen& seen, Here here, Pass& pass, const Moment& now) {
 void make_room_for_check(Seen& seen, Here here, const Moment& now) {
   const Step& step = seen.step;
   const Leaves& leaves = seen.leaves;
-  const bool in_step = leaves.empty() || leaves.parent() == step.scope().sequence;
+  const bool in_step = leaves.empty() || leaves.parent() == step.handle().sequence;
   const Room room = judge_room({.innermost = step.is_open_innermost(),
                                 .done = step.done(),
                                 .proven = step.proven(),

@@ -140,7 +140,7 @@ void open_owed_step(Moving& move) { hook::open_owed_step(move.seen, move.here, m
 void step_from_loads(Moving& move) {
   const bool loads = move.verdict.about.loads;
   open_step(move.seen, move.here, -1, loads ? Moment(move.seen.leaves.front()) : Moment(move.now));
-  if (loads) move.seen.leaves.move(0, move.seen.step.scope().sequence);
+  if (loads) move.seen.leaves.move(0, move.seen.step.handle().sequence);
 }
 
 void next_left_with_leaves(Moving& move) {

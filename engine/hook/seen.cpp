@@ -30,7 +30,7 @@ Evidence Seen::evidence(Here here) const noexcept {
   const Pass* outer = passes.innermost();
   const bool open = step.is_open();
   const auto lies_in = [&](const ScopeHandle& scope) {
-    return open && record::is_directly_inside(step.scope(), scope);
+    return open && record::is_directly_inside(step.handle(), scope);
   };
   return {.leaves = leaves,
           .cycle = cycle,
@@ -44,7 +44,7 @@ Evidence Seen::evidence(Here here) const noexcept {
           .loader_trained =
               fetched != nullptr && !fetched->trained && passes.trained_before(fetched->source),
           .step_open = open,
-          .step_innermost = open && record::is_innermost(step.scope()),
+          .step_innermost = open && record::is_innermost(step.handle()),
           .done = step.done(),
           .proven = step.proven(),
           .scope_begun = step.ends_below_scope(),
@@ -87,7 +87,7 @@ OpenScope Seen::describe(ScopeView scope) const noexcept {
     open.ours = opened(open.sequence);
   } else if (called == name.step || called == name.batch) {
     open.level = Level::kStep;
-    open.ours = open.sequence == step.scope().sequence;
+    open.ours = open.sequence == step.handle().sequence;
   } else if (called == name.validation) {
     open.level = Level::kValidation;
     open.ours = open.sequence == look.scope.sequence;
@@ -117,7 +117,7 @@ bool Seen::owned(const Lane& stack, Level level) const noexcept {
 }
 
 bool Seen::opened(std::uint64_t sequence) const noexcept {
-  return sequence == step.scope().sequence || sequence == counted.scope.sequence ||
+  return sequence == step.handle().sequence || sequence == counted.scope.sequence ||
          passes.owns(sequence);
 }
 
@@ -130,7 +130,7 @@ bool Seen::is_inside_scope(std::uint64_t parent, const Levels& levels,
 // Would a leaf lie directly below a scope of ours, or below none of ours? Then it can be moved.
 bool Seen::stands_free(std::uint64_t parent) const noexcept {
   const bool in_step = step.is_open(), in_look = look.is_open();
-  if (in_step && parent == step.scope().sequence) return true;
+  if (in_step && parent == step.handle().sequence) return true;
   if (in_look && parent == look.scope.sequence) return true;
   if (const Pass* pass = passes.innermost()) return parent == pass->scope.sequence;
   if (in_step || in_look) return false;

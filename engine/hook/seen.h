@@ -43,7 +43,7 @@ struct Seen {
   bool in_epoch(const record::Lane& stack) const noexcept;
   // Is nothing in the step but leaves, which can be moved? Then the step can be taken back.
   bool holds_only_leaves(const record::ThreadState& thread) const noexcept {
-    return others.untouched(thread) && !parents.has(step.scope().sequence);
+    return others.untouched(thread) && !parents.has(step.handle().sequence);
   }
   SONDE_COLD bool holds_program(const record::ScopeHandle& scope) const noexcept;
   bool is_counted_full() const noexcept;

@@ -30,7 +30,7 @@ class Step {
   bool is_reopened_and_empty(const record::ThreadState& thread) const noexcept {
     return reopened_ && is_open() && record::next_sequence(thread) == scope_.sequence + 1;
   }
-  const record::ScopeHandle& scope() const noexcept { return scope_; }
+  const record::ScopeHandle& handle() const noexcept { return scope_; }
   // The same, for functions that close or renew the scope.
   record::ScopeHandle& handle() noexcept { return scope_; }
   // The pass whose fetch opened the step; nullptr: none did.
