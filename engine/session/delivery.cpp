@@ -34,8 +34,8 @@ constexpr const char* kLostHere = "delivery";
 thread_local const void* t_served = nullptr;
 
 void warn(std::string_view key, std::string_view sink, std::string text) {
-  base::log_once(base::LogLevel::kWarning, "flush", std::string(key).append(":").append(sink), std::move(text),
-                 base::face().advise(key));
+  base::log_once(base::LogLevel::kWarning, "flush", std::string(key).append(":").append(sink),
+                 std::move(text), base::face().advise(key));
 }
 
 }  // namespace

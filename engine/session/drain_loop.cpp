@@ -201,9 +201,8 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
 // Has a capture come, or is one complete? Where looking fails, the next tick looks again.
 bool DrainLoop::has_captures(bool polls) noexcept {
   bool found = true;
-  guarded("tick", kTickFailed, kReport, [&] {
-    found = captures_.take_unannounced() || (polls && captures_.look());
-  });
+  guarded("tick", kTickFailed, kReport,
+          [&] { found = captures_.take_unannounced() || (polls && captures_.look()); });
   return found;
 }
 

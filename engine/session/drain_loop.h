@@ -24,7 +24,7 @@ class DrainLoop {
     std::uint64_t gpu_ns = 0;
     std::uint64_t statistics_ns = 0;
     std::uint64_t blobs_ns = 0;
-    std::uint64_t sinks_ns = 0;  // also for messages that the host has to get
+    std::uint64_t sinks_ns = 0;                  // also for messages that the host has to get
     std::uint64_t until_ns = ~std::uint64_t{0};  // when all waiting ends (base::monotonic_ns)
 
     // How much of one of the first four still lies before `until_ns`.

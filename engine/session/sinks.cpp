@@ -110,8 +110,7 @@ void Sinks::skip(const Moved& moved) {
   }
 }
 
-bool Sinks::flush(std::uint64_t patience_ns, bool last,
-                  std::uint64_t spool_deadline_ns) noexcept {
+bool Sinks::flush(std::uint64_t patience_ns, bool last, std::uint64_t spool_deadline_ns) noexcept {
   bool written = store_held_back();
   if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
   if (spool_) {

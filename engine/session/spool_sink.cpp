@@ -29,7 +29,8 @@ void SpoolSink::accept(const OutgoingBatch& batch) {
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved, records.snapshots.size());
+  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
+               records.snapshots.size());
 }
 
 void SpoolSink::lose(const OutgoingBatch& batch) noexcept {

@@ -176,8 +176,9 @@ void add_session(nb::module_& session) {
               "Record in the session an exception that was not caught.");
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
-  session.def("put_off_stop", &put_off_stop, nb::arg("stop"),
-              "On a thread where the profiler calls a handler or a sink: call this later; return True.");
+  session.def(
+      "put_off_stop", &put_off_stop, nb::arg("stop"),
+      "On a thread where the profiler calls a handler or a sink: call this later; return True.");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"), nb::arg("keep_trace") = false,

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <memory>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <string_view>
 
