@@ -24,9 +24,10 @@ class EngineWork {
   bool before_;
 };
 
-// The new thread does nothing but the profiler's work. Signals are for the host's threads: the new one blocks all of them except faults (SIGSEGV and
-// the like), because a blocked fault kills the process. The caller's mask does not change. `name`
-// has at most 15 letters. Where no thread can be started, `thread` is left as it is.
+// The new thread does nothing but the profiler's work. Signals are for the host's threads: the new
+// one blocks all of them except faults (SIGSEGV and the like), because a blocked fault kills the
+// process. The caller's mask does not change. `name` has at most 15 letters. Where no thread can be
+// started, `thread` is left as it is.
 Status start_thread(std::thread& thread, const char* name, std::function<void()> work);
 // As start_thread, for a thread that is never joined: `work` owns what it uses, or uses what lives
 // as long as the process.

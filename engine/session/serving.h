@@ -1,5 +1,6 @@
-// Marks a thread that serves sinks: the drain thread, a delivery thread, or a thread that drains in
-// their place. A flush() that a sink calls there would wait for itself, so it returns at once.
+// Marks a thread that serves sinks: the drain thread, the thread of a sink (delivery.h), or a
+// thread that drains in their place. A flush() that a sink calls there would wait for itself, so it
+// returns at once.
 #pragma once
 
 #include <utility>
@@ -16,7 +17,7 @@ class Serving {
   ~Serving() { t_serves_sinks = before_; }
 
  private:
-  bool before_;  // a sink on the delivery thread may end the session, which serves the others
+  bool before_;  // a sink may end the session, which then serves the others on this thread
 };
 
 }  // namespace sonde::session

@@ -15,7 +15,7 @@ EVENT_SCHEMA_VERSION = 1
 
 
 def event_stream(stream: TextIO | None, sdk_version: str) -> Callable[[str], None]:
-    """Writes each batch as one line to ``stream``. The delivery thread calls it."""
+    """Writes each batch as one line to ``stream``. A thread of the engine calls it."""
     head = (
         f'{{"__cirron_event__":"trace_batch","schema_version":{EVENT_SCHEMA_VERSION},'
         f'"sdk_version":{dumps(sdk_version)},"payload":'

@@ -75,17 +75,20 @@ class CirronFace(Face):
     def setting(self, name: str, shown: str) -> str:
         return f"write Cirron({name}={shown}).profile()"
 
+    def stream(self, platform: Mapping[str, str]) -> str | None:
+        return "EventStreamTransport" if {"run_id", "deployment_id"} & platform.keys() else None
+
     def transport(
         self, platform: Mapping[str, str], spool_dir: str | None
     ) -> tuple[str, Callable[[str], None] | None]:
-        if "run_id" in platform or "deployment_id" in platform:
+        if (stream := self.stream(platform)) is not None:
             import sys
 
             import sonde
 
             from cirron.event_stream import event_stream
 
-            return "EventStreamTransport", event_stream(sys.stdout, sonde.__version__)
+            return stream, event_stream(sys.stdout, sonde.__version__)
         if self._has_api_key:
             log.warn(
                 "ingest",

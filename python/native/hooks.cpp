@@ -16,6 +16,11 @@ namespace {
 
 using hook::Training;
 
+PyObject* begin_session(PyObject*, PyObject*) {
+  Training::begin_session();
+  Py_RETURN_NONE;
+}
+
 PyObject* set_epoch_steps(PyObject*, PyObject* number) {
   const unsigned long steps = PyLong_AsUnsignedLong(number);
   if (steps == static_cast<unsigned long>(-1) && PyErr_Occurred() != nullptr) return nullptr;
@@ -38,6 +43,8 @@ PyObject* steps_skipped(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_functions[] = {
+    {"begin_session", begin_session, METH_NOARGS,
+     "begin_session()\n--\n\nA session begins: options are the usual ones, counts are zero."},
     {"set_epoch_steps", set_epoch_steps, METH_O,
      "set_epoch_steps(number)\n--\n\nHow many steps make an epoch where there is no loader."},
     {"finish_all", finish_all, METH_NOARGS,

@@ -14,7 +14,6 @@
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
-#include "engine/hook/training.h"
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
@@ -53,7 +52,6 @@ void start(nb::dict given) {
   options.on_termination = [](std::uint64_t deadline_ns) {
     if (!interpreter_is_ending()) Boundaries::instance().end_all_before_death(deadline_ns);
   };
-  hook::Training::begin_session();
   session::Engine::instance().start(std::move(options));
 }
 
@@ -179,6 +177,9 @@ void add_session(nb::module_& session) {
   session.def(
       "put_off_stop", &put_off_stop, nb::arg("stop"),
       "On a thread where the profiler calls a handler or a sink: call this later; return True.");
+  session.def(
+      "hands_over", [] { return sonde::session::Engine::hands_over(); },
+      "Does the profiler call a log handler or a sink of the host on this thread at this moment?");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");
   session.def("set_recording", &set_recording, nb::arg("enabled"), nb::arg("keep_trace") = false,

@@ -84,6 +84,13 @@ class Face:
         values = {key: os.environ.get(self.variable(key), "") for key in self.platform_ids}
         return {key: value for key, value in values.items() if value}
 
+    def stream(self, platform: Mapping[str, str]) -> str | None:
+        """The name of the transport that a session of this API would send its batches to, if any.
+
+        Unlike ``transport``, this opens nothing.
+        """
+        return None
+
     def transport(
         self, platform: Mapping[str, str], spool_dir: str | None
     ) -> tuple[str, Callable[[str], None] | None]:

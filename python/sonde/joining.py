@@ -7,32 +7,24 @@ from sonde.request import DEFAULTS, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sonde.face import Face
+    from sonde.opening import Opening
 
-    Opening = tuple[Request, str | None, Callable[[str], None] | None]
 
-
-def say_what_is_ignored(
-    speaker: Face, request: Request, opening: Opening | None, holder: str
-) -> None:
-    """Warns if ``request`` asks for something that the session of ``holder`` does not do."""
+def say_what_is_ignored(speaker: Face, request: Request, opening: Opening | None) -> None:
+    """Warns if ``request`` asks for something that the open session does not do."""
     if opening is None:
         return
-    opened, output_dir, _ = opening
-    ignored = conflicts(speaker, request, opened)
-    spool_dir = None if output_dir is None else f"{output_dir}/spool"
-    transport, on_batch = speaker.transport(speaker.platform_context(), spool_dir)
-    if on_batch is not None:
-        ignored.append(transport)
+    ignored = conflicts(speaker, request, opening.request)
+    if (stream := speaker.stream(speaker.platform_context())) is not None:
+        ignored.append(stream)
     if ignored:
         verb = "has" if len(ignored) == 1 else "have"
         log.warn(
             "profiler",
-            f"this call has joined the session that {holder} began, which keeps its own options "
-            f"and writes to {output_dir or 'memory'}: {', '.join(ignored)} {verb} no effect; "
-            f"{speaker.advise('joined')}",
+            f"this call has joined the session that {opening.face.name} began, which keeps its own "
+            f"options and writes to {opening.output_dir or 'memory'}: {', '.join(ignored)} {verb} "
+            f"no effect; {speaker.advise('joined')}",
             speaker,
         )
 

@@ -1,6 +1,6 @@
 """Where live lines go.
 
-The delivery thread of the engine calls these functions. What they raise is logged once.
+A thread of the engine, one for each sink, calls these functions. What they raise is logged once.
 """
 
 from __future__ import annotations

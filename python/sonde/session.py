@@ -7,13 +7,13 @@ down it only leaves. An API that is switched off (``enabled=False``) switches of
 
 from __future__ import annotations
 
-import os
-from _thread import RLock
+# Imported with this package, because Python takes the thread that first imports ``threading`` for
+# the main one. A thread of the engine that calls a log handler must not be the first.
+from threading import RLock
 
 from sonde import (
     _core,
     ending,
-    environment,
     face,
     facts,
     hooks,
@@ -21,10 +21,10 @@ from sonde import (
     log,
     options,
     process,
-    program,
     snapshots,
     unseen,
 )
+from sonde.opening import Opening, named_ids
 from sonde.request import Request
 
 TYPE_CHECKING = False
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sonde.hooks import Hook
 
     P = TypeVar("P", bound="Profiler")
-    Opening = tuple[Request, str | None, Callable[[str], None] | None]
 
 # Re-entrant: a signal handler may end the session while ``begin`` runs on the same thread.
 _lock = RLock()
@@ -47,6 +46,8 @@ _current: Profiler | None = None
 _handles: dict[str, Profiler] = {}
 # In a forked child: the hooks of the parent's session, which are still in place.
 _inherited: list[Hook] = []
+# Has it been said that a session cannot begin inside a log handler or a sink?
+_said_not_here = False
 
 # The value of a counter where there was no session, by its type; a path is None.
 _NOTHING: dict[type, object] = {int: 0, dict: {}}
@@ -70,7 +71,7 @@ class Profiler:
     def __init__(self, enabled: bool, config: Mapping[str, object]) -> None:
         from types import MappingProxyType
 
-        self._face = ""
+        self._face = face.Face()  # ``begin`` sets that of the API
         self._enabled = enabled
         self._config: Mapping[str, object] = MappingProxyType(dict(config))
         self._platform: dict[str, str] = {}
@@ -83,7 +84,7 @@ class Profiler:
     @property
     def enabled(self) -> bool:
         """True while its session records."""
-        return self._enabled and _handles.get(self._face) is self
+        return self._enabled and _handles.get(self._face.name) is self
 
     @property
     def config(self) -> Mapping[str, object]:
@@ -115,8 +116,8 @@ class Profiler:
     def flush(self) -> None:
         """Writes what is recorded so far. Waits for lines and the transport 2 s at most."""
         if self.enabled:
-            _guarded(facts.refresh, "the session's attributes may be out of date")
-            _guarded(_core.session.flush, "flushing failed")
+            _guarded(facts.refresh, "the session's attributes may be out of date", self._face)
+            _guarded(_core.session.flush, "flushing failed", self._face)
 
     def trace(
         self,
@@ -140,11 +141,13 @@ class Profiler:
     def _end(self, say_how: Callable[[], bool]) -> None:
         """``say_how`` tells the session what ends it; it returns whether an exit status follows."""
         global _current
-        # A log handler or a sink may call this on the thread that moves the records.
+        if _handles.get(self._face.name) is not self:
+            return
+        # A log handler or a sink may call this on a thread of the profiler.
         if _core.session.put_off_stop(lambda: self._end(say_how)):
             return
         with _lock:
-            if _handles.get(self._face) is not self:
+            if _handles.get(self._face.name) is not self:
                 return
             if _current is not self:
                 self._leave()
@@ -156,37 +159,44 @@ class Profiler:
                 _current = None
                 for other in [each for each in _handles.values() if each._enabled]:
                     other._final = self._final
-                    del _handles[other._face]
+                    del _handles[other._face.name]
                 _set_gate()
 
     def _leave(self) -> None:
         """Ends a handle that does not hold the session: it has joined, or is switched off."""
         if self._enabled:
-            _guarded(_core.session.flush, "flushing failed")
+            _guarded(_core.session.flush, "flushing failed", self._face)
             self._final = _core.session.counters()
-        del _handles[self._face]
+        del _handles[self._face.name]
         if _current is None:
             _set_gate()
 
     def _join(self, holder: Profiler) -> None:
         """Makes this a second handle of the session that ``holder`` has begun."""
-        self._platform = holder._platform
+        self._platform = self._face.platform_context()
+        _guarded(
+            lambda: _core.session.annotate(named_ids(self._face, self._platform)),
+            "the ids that the platform gave this run are missing",
+            self._face,
+        )
         self._transport = holder._transport
         self._spool_dir = holder._spool_dir
         self._hooks = holder._hooks
 
     def _close(self, say_how: Callable[[], bool]) -> None:
         """Takes away what was put in place, and ends the engine's session."""
-        _guarded(snapshots.finish, "the last snapshot is missing")
-        _guarded(facts.stop, "the session's attributes may be out of date")
-        hooks.uninstall(self._hooks)
-        _guarded(unseen.end, "the hint at the end is missing")
-        _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
-        _guarded(
-            lambda: _core.session.stop(at_exit=say_how()),
-            "not everything could be written at the end of the session",
-        )
-        self._final = _core.session.counters()
+        try:
+            _guarded(snapshots.finish, "the last snapshot is missing")
+            _guarded(facts.stop, "the session's attributes may be out of date")
+            hooks.uninstall(self._hooks)
+            _guarded(unseen.end, "the hint at the end is missing")
+            _guarded(ending.stop_listening, "the hooks for exceptions stay in place")
+        finally:  # also when Ctrl-C comes in between
+            _guarded(
+                lambda: _core.session.stop(at_exit=say_how()),
+                "not everything could be written at the end of the session",
+            )
+            self._final = _core.session.counters()
 
     def _start(self, request: Request) -> None:
         """Opens the engine's session; if that is not possible, training goes on without one."""
@@ -197,6 +207,10 @@ class Profiler:
             self._give_up()
             _core.session.set_recording(False)
             log.warn("profiler", f"profiling is off for this run: {error}")
+        except BaseException:  # Ctrl-C, which the program gets
+            self._give_up()
+            _set_gate()
+            raise
 
     def _give_up(self) -> None:
         """Ends what has begun of a session. Its health says what went wrong."""
@@ -209,59 +223,25 @@ class Profiler:
             self._final = _nothing(now) | errors
 
     def _open_session(self, request: Request) -> None:
-        self._platform = face.current().platform_context()
-        output_dir = _output_dir(request)
-        if output_dir is not None:
-            self._spool_dir = f"{output_dir}/spool"
-        self._transport, on_batch = face.current().transport(self._platform, self._spool_dir)
+        opening = self._opening = Opening(self._face, request)
+        self._platform = opening.platform
+        self._transport = opening.transport
+        self._spool_dir = opening.spool_dir
         frameworks = hooks.detect() if request.frameworks is None else request.frameworks
-        self._opening = (request, output_dir, on_batch)
-        self._open_engine(*self._opening)
+        _core.loops.begin_session()
+        opening.start(self._troubles)
         ending.listen()
         self._hooks = hooks.install(frameworks, request.hook_options)
         if request.frameworks is None:
             unseen.arm()
 
-    def _open_engine(
-        self,
-        request: Request,
-        output_dir: str | None,
-        on_batch: Callable[[str], None] | None,
-    ) -> None:
-        ranks = environment.Ranks()
-        member = program.Membership()
-        _core.session.start(
-            {
-                "output_dir": output_dir,
-                "spool": output_dir is not None,
-                "flush_interval": request.flush_interval,
-                "spool_max_bytes": request.spool_max_bytes,
-                "trace_max_spans": request.trace_max_spans,
-                "rank": ranks.rank,
-                "local_rank": ranks.local_rank or 0,
-                "world_size": 1 if ranks.world_size is None else ranks.world_size,
-                "on_demand": member.child,
-                "attrs": _root_attributes(ranks, self._platform)
-                | member.attributes()
-                | {"snapshots": request.snapshots},
-                "lines": _line_outlets(request.sinks),
-                "on_batch": on_batch,
-                "face": face.current().for_engine(),
-            }
-        )
-        snapshots.start(
-            request.snapshots,
-            request.sample_rate,
-            request.hook_options.get("snapshots", {}),
-            self._platform.get("run_id") or member.launch or member.run,
-            lambda: hooks.troubles(self._hooks),
-        )
-        facts.start()
-
     def _reopen(self) -> None:
         """Opens the session again, in a child of a process that had recorded nothing in it."""
         if self._opening is not None:
-            self._open_engine(*self._opening)
+            self._opening.start(self._troubles)
+
+    def _troubles(self) -> list[str]:
+        return hooks.troubles(self._hooks)
 
 
 def begin(
@@ -278,26 +258,30 @@ def begin(
     and leaves everything as it was. An API that has a handle already gets the same one again.
     """
     global _current
+    if _core.session.hands_over():
+        return _not_here(speaker, make, wanted)
     with _lock:
         if (own := _handles.get(speaker.name)) is not None:
             log.warn("profiler", _started_twice(speaker), speaker)
             return own  # type: ignore[return-value]  # made by this API
         if not enabled:
             made = make(False, _flags_unchecked(wanted.get("flags")))
+            made._face = speaker
             if _current is None:
-                face.use(speaker)
+                _speak_as(speaker)
                 _core.session.set_recording(False)
         else:
             request = Request(speaker, wanted)
             if _current is None:
-                face.use(speaker)
+                _speak_as(speaker)
             made = make(True, request.flags)
+            made._face = speaker
             for collision in options.find_collisions(speaker, request.flags):
                 log.warn("profiler", collision, speaker)
             speaker.session_begins()
             if _current is not None:
                 made._join(_current)
-                joining.say_what_is_ignored(speaker, request, _current._opening, _current._face)
+                joining.say_what_is_ignored(speaker, request, _current._opening)
             else:
                 hooks.uninstall(_inherited)
                 _inherited.clear()
@@ -306,15 +290,46 @@ def begin(
                 process.at_exit(_process_ends, _child_ends)
                 if made._enabled:
                     _current = made
-        made._face = speaker.name
         _handles[speaker.name] = made
         return made
+
+
+def _not_here(
+    speaker: Face,
+    make: Callable[[bool, Mapping[str, object]], P],
+    wanted: Mapping[str, object],
+) -> P:
+    """A log handler or a sink begins a session, on a thread of the profiler that calls it.
+
+    The end of a session may wait for that thread, so the thread must not wait for the end.
+    """
+    global _said_not_here
+    if not _said_not_here:
+        _said_not_here = True  # first: the handler that gets this message may be the one
+        call = speaker.call("start", "the start of a session")
+        log.warn(
+            "profiler",
+            f"{call} has no effect inside a log handler or a sink that the profiler has called: "
+            "start the session elsewhere in the program",
+            speaker,
+        )
+    if (own := _handles.get(speaker.name)) is not None:
+        return own  # type: ignore[return-value]  # made by this API
+    made = make(False, _flags_unchecked(wanted.get("flags")))
+    made._face = speaker
+    return made
 
 
 def introduce(speaker: Face) -> None:
     """An API was imported. Until a session begins, messages are in the words of the first one."""
     if face.introduce(speaker):
         _core.session.set_face(speaker.for_engine())
+
+
+def _speak_as(speaker: Face) -> None:
+    """From now on messages of the engine and of this package are in the words of this API."""
+    face.use(speaker)
+    _core.session.set_face(speaker.for_engine())
 
 
 def _started_twice(speaker: Face) -> str:
@@ -352,7 +367,12 @@ def shutdown(speaker: Face) -> None:
 
 
 def watch(speaker: Face, model: object, name: str | None = None) -> None:
-    """Capture the weights and gradients of this model at the end of every epoch. Never raises."""
+    """Capture the weights and gradients of this model at the end of every epoch. Never raises.
+
+    From an API that is switched off this does nothing.
+    """
+    if (own := handle_of(speaker)) is not None and not own._enabled:
+        return
     snapshots.watch(speaker, model, name, early=_current is None)
 
 
@@ -408,38 +428,6 @@ def _health(profiler: Profiler | None) -> dict[str, Any]:
     return known | counters
 
 
-def _output_dir(request: Request) -> str | None:
-    try:
-        return request.output_dir()
-    except (OSError, UnicodeError) as error:
-        log.warn(
-            "flush",
-            f"nothing is kept on disk: {request.directory!r} cannot be the output directory "
-            f"({error}); " + face.current().advise("no-directory"),
-        )
-        return None
-
-
-def _line_outlets(
-    sinks: tuple[str, ...],
-) -> list[tuple[str, str | None, Callable[[list[str]], None]]]:
-    if all(sink in ("spool", "none") for sink in sinks):
-        return []
-    from sonde.outlets import LINE_OUTLETS
-
-    split = map(options.split_output, sinks)
-    return [
-        (level, glob, LINE_OUTLETS[name]) for name, level, glob in split if name in LINE_OUTLETS
-    ]
-
-
-def _root_attributes(ranks: environment.Ranks, platform: dict[str, str]) -> dict[str, object]:
-    """What is known of the session at its start; the rest comes from ``facts`` and ``ending``."""
-    attrs: dict[str, object] = {"pid": os.getpid(), **ranks.attributes()}
-    attrs.update((f"{face.current().name}.{key}", value) for key, value in platform.items())
-    return attrs
-
-
 def _flags_unchecked(flags: object) -> Mapping[str, object]:
     try:
         return options.check_flags("flags", flags)
@@ -447,13 +435,16 @@ def _flags_unchecked(flags: object) -> Mapping[str, object]:
         return {}
 
 
-def _guarded(work: Callable[[], None], failure: str) -> None:
-    """Runs ``work``. If it raises, the error is logged and the program goes on."""
+def _guarded(work: Callable[[], None], failure: str, speaker: Face | None = None) -> None:
+    """Runs ``work``. If it raises, the error is logged and the program goes on.
+
+    ``speaker``: the API that the program called, where it may be another than the session's.
+    """
     try:
         work()
     except Exception as error:
         log.swallowed("session")
-        log.warn("flush", f"{failure}: {error}; the program goes on, please report this")
+        log.warn("flush", f"{failure}: {error}; the program goes on, please report this", speaker)
 
 
 def _reset_in_child() -> None:
@@ -475,7 +466,7 @@ def _reset_in_child() -> None:
         _inherited[:] = _current._hooks
         _current = None
         for joined in [each for each in _handles.values() if each._enabled]:
-            del _handles[joined._face]
+            del _handles[joined._face.name]
         if _handles:
             _set_gate()
         facts.forget()

@@ -198,8 +198,8 @@ def test_a_killed_run_leaves_whole_files_only(tmp_path, number):
             assert child.finish()[0] == -number
         files = list(out.glob("snapshots/*/*"))
         for file in files:
-            # After SIGTERM there are no further spans, and so no further folders: the blobs that the
-            # program goes on to write are weights-2 and so on.
+            # After SIGTERM there are no further spans, and so no further folders: the blobs that
+            # the program goes on to write are weights-2 and so on.
             assert re.fullmatch(r"weights(-\d)?\.safetensors", file.name)
             assert load_file(file)["w"].shape == (16_000_000,)
         if number == signal.SIGKILL:

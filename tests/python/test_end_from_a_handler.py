@@ -35,11 +35,11 @@ def await_end():
 """
 
 
-def run(code, cwd):
+def run(code, cwd, expected=("cirron.session", "x")):
     run_python(BEGIN + code, cwd=cwd, timeout=60)
     batches = [json.loads(file.read_text()) for file in cwd.glob(".cirron/spool/*.json")]
     names = sorted(span["name"] for batch in batches for span in batch["spans"])
-    assert names == ["cirron.session", "x"]
+    assert names == list(expected)
 
 
 @pytest.mark.parametrize("again", ["", "ci.shutdown()"])
@@ -60,4 +60,50 @@ ci.shutdown()
 await_end()
 """,
         tmp_path,
+    )
+
+
+def test_beginning_a_session_there_has_no_effect_and_is_said_once(tmp_path):
+    run(
+        """
+class Begins(logging.Handler):
+    def emit(self, record):
+        said.append(record.getMessage())
+        ci.shutdown()
+        again.append(ci.profile(path="other"))
+
+said, again = [], []
+logging.getLogger("cirron").addHandler(Begins())
+make_it_speak()
+await_end()
+assert again and all(handle is session for handle in again), again
+assert len([text for text in said if "ci.profile() has no effect inside a log" in text]) == 1, said
+assert not Path("other").exists()
+ci.profile(path="other")
+assert Path("other/live").exists()
+""",
+        tmp_path,
+    )
+
+
+def test_two_threads_of_the_profiler_and_the_program_end_it_at_once(tmp_path):
+    run(
+        """
+class Out:
+    def write(self, text):
+        ci.shutdown()
+    flush = lambda self: None
+
+import sys
+ci.shutdown()
+session = ci.profile(flush_interval=0.05, frameworks=[], output=["spool", "stdout:all"])
+sys.stdout = Out()
+make_it_speak()
+with ci.scope("y"):
+    pass
+ci.shutdown()
+await_end()
+""",
+        tmp_path,
+        ["cirron.session", "cirron.session", "x", "y"],
     )

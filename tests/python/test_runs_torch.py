@@ -136,3 +136,41 @@ def test_ranks_of_torch_multiprocessing_spawn(program):
     assert sorted(session["rank"] for session in sessions) == [0, 1]
     assert len(run_ids(sessions)) == 1
     assert {span["rank"] for span in program.spool().named("step")} == {0, 1}
+
+
+def test_the_options_of_hooks_count_in_children_of_a_server_that_forks(program):
+    """The server has called profile() for them; the hooks in place are those of the server."""
+    program.write(
+        """
+        import sys
+        import cirron as ci
+        import torch
+
+        ci.profile(path=OUT, flush_interval=3600, config={"torch": {"epoch_steps": 3}})
+
+        def train():
+            model = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters())
+            for _ in range(7):
+                optimizer.zero_grad()
+                model(torch.zeros(1, 2)).sum().backward()
+                optimizer.step()
+        """.replace("OUT", repr(str(program.out))),
+        name="training.py",
+    )
+    program.write(
+        """
+        import multiprocessing
+
+        if __name__ == "__main__":
+            multiprocessing.set_forkserver_preload(["training"])
+            context = multiprocessing.get_context("forkserver")
+            import training
+            child = context.Process(target=training.train)
+            child.start()
+            child.join()
+            assert child.exitcode == 0
+        """
+    )
+    program.run(env={"PYTHONPATH": str(program.folder)})
+    assert [span["index"] for span in program.spool().named("epoch")] == [0, 1, 2]

@@ -10,14 +10,14 @@ import sys
 import time
 
 import pytest
-from child_process import RunningPython
+from child_process import RunningPython, run_python
 from sonde_command import sonde
 
 # A stuck output is waited for twice at most: two seconds for the sink, two for the messages.
 LIMIT_S = 6
 
 BLOCKS = """
-import logging, signal, sys, threading, time
+import logging, os, signal, sys, threading, time
 import cirron as ci
 
 class Blocks(logging.Handler):
@@ -26,7 +26,7 @@ class Blocks(logging.Handler):
 
 logging.getLogger("cirron").addHandler(Blocks())
 logging.getLogger("cirron").setLevel("INFO")
-ci.profile(path=sys.argv[1], frameworks=[], flush_interval=0.01, output=["spool", "log"])
+ci.profile(path=sys.argv[1], frameworks=[], flush_interval=0.01, output=["spool", "log:all"])
 """
 
 
@@ -40,7 +40,7 @@ def test_a_log_handler_that_never_returns_stops_neither_the_spool_nor_the_end(tm
         + """
 until = time.monotonic() + 60
 while ci.health()["flushed_batches"] < 1100 and time.monotonic() < until:
-    with ci.scope("epoch"):
+    with ci.scope("x"):
         pass
     time.sleep(0.001)
 print("ready")
@@ -49,6 +49,7 @@ start = time.monotonic()
 ci.shutdown()
 print(time.monotonic() - start)
 sys.stdout.flush()
+os._exit(0)  # logging itself waits for its handlers at the end of Python
 """
     )
     with RunningPython(code, tmp_path) as program:
@@ -63,7 +64,7 @@ def test_a_signal_ends_the_run_all_the_same(tmp_path):
     code = (
         BLOCKS
         + """
-with ci.scope("epoch"):
+with ci.scope("x"):
     pass
 time.sleep(0.2)
 print("ready")
@@ -89,7 +90,7 @@ import os, sys
 import cirron as ci
 
 os.set_blocking(1, True)
-ci.profile(path=sys.argv[1], frameworks=[], flush_interval=0.01, output=["spool", "stdout:leaf"])
+ci.profile(path=sys.argv[1], frameworks=[], flush_interval=0.01, output=["spool", "stdout:all"])
 for i in range(20_000):
     with ci.scope("a name that fills the pipe, because it is quite long"):
         pass
@@ -109,3 +110,26 @@ for i in range(20_000):
         program.communicate()
     assert spans(tmp_path) == 20_001
     assert not list(tmp_path.glob("live/*"))
+
+
+def test_the_main_thread_stays_the_main_thread(tmp_path):
+    """Python takes the thread that first imports threading for it; logging imports it."""
+    code = """
+import cirron as ci
+
+ci.profile(path="run", frameworks=[], flush_interval=0.01)
+with ci.scope("x"):
+    pass
+import os, time
+for name in os.listdir("run/live"):
+    os.unlink("run/live/" + name)
+import sys
+until = time.monotonic() + 30
+while "logging" not in sys.modules and time.monotonic() < until:
+    time.sleep(0.01)
+ci.shutdown()
+import _thread, threading
+assert threading.main_thread().ident == _thread.get_ident(), threading.enumerate()
+"""
+    said = run_python(code, cwd=tmp_path, timeout=60)
+    assert "was removed" in said.stderr, said.stderr

@@ -233,3 +233,161 @@ def test_what_is_imported_later_does_not_speak_for_an_api(tmp_path):
     )
     starts = [line.partition("(")[0] for line in said.stderr.splitlines()]
     assert starts == ["[cirron] ci.watch", "[cirron] ci.watch", "[other] other.see"]
+
+
+def test_joining_opens_no_transport_and_names_what_is_ignored(tmp_path):
+    said = run(
+        """
+        import os
+        os.environ["CIRRON_RUN_ID"] = "r1"
+        import cirron
+        one = init()
+        two = cirron.profile()
+        assert two.health()["transport"] == "nowhere"
+        with cirron.scope("work"):
+            pass
+        """,
+        cwd=tmp_path,
+    )
+    assert said.stdout == ""
+    (line,) = said.stderr.splitlines()
+    assert "EventStreamTransport has no effect" in line
+
+
+def test_an_api_that_joins_has_the_ids_of_its_own_platform(tmp_path):
+    run(
+        """
+        import os
+        os.environ.update(CIRRON_WORKSPACE_ID="w1", OTHER_JOB="j1")
+        import cirron
+        one, two = init(), cirron.profile()
+        assert one.platform_context == {"job": "j1"}
+        assert two.platform_context == two.health()["platform_context"] == {"workspace_id": "w1"}
+        """,
+        cwd=tmp_path,
+    )
+    batches = [json.loads(file.read_text()) for file in tmp_path.glob("logs/spool/*.json")]
+    (root,) = [span for batch in batches for span in batch["spans"] if span["parent_id"] is None]
+    assert (root["attrs"]["other.job"], root["attrs"]["cirron.workspace_id"]) == ("j1", "w1")
+
+
+@pytest.mark.parametrize("off_first", [True, False])
+def test_an_api_that_is_switched_off_watches_no_model(tmp_path, off_first):
+    off = "cirron.profile(enabled=False); cirron.watch(model)"
+    calls = [off, 'handle = init("stats", frameworks=[])']
+    run(
+        "import cirron, torch\nmodel = torch.nn.Linear(2, 2)\n"
+        + "\n".join(calls if off_first else reversed(calls))
+        + """
+with cirron.scope("epoch"):
+    pass
+handle.flush()
+assert handle.health()["snapshot_count"] == 0
+session.watch(Other(), model)
+with cirron.scope("epoch"):
+    pass
+handle.flush()
+assert handle.health()["snapshot_count"] > 0
+""",
+        cwd=tmp_path,
+    )
+
+
+def test_the_engine_speaks_for_the_api_that_python_speaks_for(tmp_path):
+    said = run(
+        """
+        import cirron
+        init(output="none").shutdown()
+        silent = cirron.profile(enabled=False)
+        silent.shutdown()
+        for i in range(1_000_000):
+            cirron.mark("m", i)
+        cirron.trace()
+        """,
+        cwd=tmp_path,
+    )
+    line = said.stderr.splitlines()[0]
+    assert "UserWarning: [cirron] mark buffer full" in line
+    assert "call profile() first" in line
+
+
+# -- ends that come from elsewhere -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["one two", "two one", "stale one", "stale two one"])
+def test_a_log_handler_ends_the_handles_in_any_order(tmp_path, order):
+    calls = "; ".join(f"{name}.shutdown()" for name in order.split())
+    run(
+        f"""
+        import logging, pathlib, threading, time
+        import cirron
+        stale = cirron.profile()
+        stale.shutdown()
+        one, two = init(flush_interval=0.05), cirron.profile()
+
+        class Ends(logging.Handler):
+            def emit(self, record):
+                {calls}
+                spoke.set()
+
+        spoke = threading.Event()
+        logging.getLogger("other").addHandler(Ends())
+        logging.getLogger("cirron").addHandler(Ends())
+        with cirron.scope("x"):
+            pass
+        for file in pathlib.Path("logs/live").glob("*.journal"):
+            file.unlink()
+        assert spoke.wait(30)
+        until = time.monotonic() + 30
+        while session.current() is not None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not one.enabled and not two.enabled
+        assert cirron.health()["flush_mode"] == "stopped"
+        """,
+        cwd=tmp_path,
+    )
+    batches = [json.loads(file.read_text()) for file in tmp_path.glob("logs/spool/*.json")]
+    names = sorted(span["name"] for batch in batches for span in batch["spans"])
+    assert names == ["other.session", "x"]
+
+
+# A framework whose hook is put in place, or taken away, at the moment when Ctrl-C comes.
+INTERRUPTS = """
+import sys, types
+
+class Framework(types.ModuleType):
+    when = ""
+    def __getattr__(self, name):
+        if self.when == "begin" and not name.startswith("__"):
+            raise KeyboardInterrupt
+        raise AttributeError(name)
+
+framework = sys.modules["jax"] = Framework("jax")
+"""
+
+
+def test_ctrl_c_while_a_session_begins_leaves_nothing_of_it(tmp_path):
+    run(
+        INTERRUPTS
+        + """
+framework.when = "begin"
+try:
+    init(logs_dir="first", frameworks=["jax"])
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("the program did not get it")
+framework.when = ""
+assert session.current() is None and session.handle_of(Other()) is None
+handle = init(logs_dir="second", frameworks=[])
+import cirron
+with cirron.scope("x"):
+    pass
+""",
+        cwd=tmp_path,
+    )
+    assert not list(tmp_path.glob("*/live/*"))
+    for folder, expected in [("first", ["other.session"]), ("second", ["other.session", "x"])]:
+        files = tmp_path.glob(f"{folder}/spool/*.json")
+        names = [span["name"] for file in files for span in json.loads(file.read_text())["spans"]]
+        assert sorted(names) == expected

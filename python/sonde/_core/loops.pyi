@@ -1,5 +1,8 @@
 """What hooks say of training loops: steps, trainers, loops of frameworks other than torch."""
 
+def begin_session() -> None:
+    """A session begins: options are the usual ones, counts are zero."""
+
 def set_epoch_steps(number: int) -> None:
     """How many steps make an epoch where there is no loader."""
 

@@ -24,8 +24,8 @@ def start(options: dict[str, object]) -> None:
       ``<name>.flush`` and so on, the root scope ``<name>.session``, lines begin with ``[<name>]``)
       and ``advice`` (what to do, by the key of a message)
 
-    The callables run on the delivery thread with the GIL held; what they raise is logged once. A
-    member that is missing, unknown or of another type raises TypeError.
+    The callables run with the GIL held, each on a thread of its own; what they raise is logged
+    once. A member that is missing, unknown or of another type raises TypeError.
     """
 
 def set_face(face: dict[str, object]) -> None:
@@ -51,10 +51,16 @@ def stop(at_exit: bool = False) -> None:
     """
 
 def put_off_stop(stop: Callable[[], None]) -> bool:
-    """On a thread that moves records (a log handler or a sink was called there): True.
+    """On a thread of the profiler that calls a log handler or a sink: True.
 
-    That thread must not end the session now. It calls ``stop`` once the records are moved.
-    Elsewhere this returns False, and nothing happens.
+    That thread must not end the session now. It calls ``stop`` once the handler or the sink has
+    returned. Elsewhere this returns False, and nothing happens.
+    """
+
+def hands_over() -> bool:
+    """Does the profiler call a log handler or a sink on this thread at this moment?
+
+    Then no session can begin here.
     """
 
 def flush() -> None:
