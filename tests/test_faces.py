@@ -12,7 +12,7 @@ SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".pyi", ".txt"}
 # The name of an API, or a function written as a program of one API writes it.
 FACE = re.compile(r"cirron|traceml|\bci\.", re.IGNORECASE)
 # In a text that a user or a reader of the documentation sees: the functions of an API.
-CALL = re.compile(r"\b(?:profile|shutdown|health|watch)\(")
+CALL = re.compile(r"\b(?:profile|shutdown|health|watch|wrap|trace|flush)\(")
 C_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # A name that spool v1 itself fixes may stand in the codec.
 EXEMPT = ("engine/codec/",)

@@ -72,6 +72,9 @@ install_packages() {
     # shellcheck disable=SC2086  # a list of words
     apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
   fi
+  # Debian's package belongs to Debian's interpreter.
+  [[ $group != build || -z $(python_packages) ]] ||
+    die "$PYTHON has no Python.h or no venv module; install them for this interpreter, or set PYTHON"
   mark_done "apt-$group" "$key"
 }
 

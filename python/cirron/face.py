@@ -35,8 +35,10 @@ ADVICE = {
 CALLS = {
     "start": "ci.profile()",
     "frameworks": "profile(frameworks=...)",
+    "stop": "ci.shutdown()",
     "watch": "ci.watch",
     "wrap": "ci.wrap",
+    "table": 'trace(format="df")',
 }
 
 
@@ -47,19 +49,9 @@ class CirronFace(Face):
     variable_prefix = "CIRRON_"
     platform_ids = ("run_id", "pipeline_id", "deployment_id", "workspace_id")
     file_transport = "FileOnlyTransport"
-    arguments = (
-        "config",
-        "frameworks",
-        "snapshots",
-        "sample_rate",
-        "flush_interval",
-        "enabled",
-        "path",
-        "output",
-    )
-    settings = ("output_dir", "spool_max_bytes", "trace_buffer_max_spans")
     option_names = {
         "flags": "config",
+        "hook_options": "config",
         "directory": "path",
         "trace_max_spans": "trace_buffer_max_spans",
     }
@@ -68,12 +60,6 @@ class CirronFace(Face):
 
     def __init__(self, *, has_api_key: bool = False) -> None:
         self._has_api_key = has_api_key
-
-    def argument(self, name: str, shown: str) -> str:
-        return f"write profile({name}={shown})"
-
-    def setting(self, name: str, shown: str) -> str:
-        return f"write Cirron({name}={shown}).profile()"
 
     def stream(self, platform: Mapping[str, str]) -> str | None:
         return "EventStreamTransport" if {"run_id", "deployment_id"} & platform.keys() else None
@@ -97,10 +83,15 @@ class CirronFace(Face):
             )
         return super().transport(platform, spool_dir)
 
-    def session_begins(self) -> None:
+    def session_begins(self, flags: Mapping[str, object]) -> None:
         from cirron import settings_file
 
         settings_file.say_unread()
+        if flags:
+            from cirron.flags import find_collisions
+
+            for collision in find_collisions(flags):
+                log.warn("profiler", collision, self)
 
 
 # For what is the API's in general. A session has a face of its own, which knows its settings.

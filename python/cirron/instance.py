@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
-from sonde.options import hook_options_in
 
 from cirron.errors import CirronDependencyError
 from cirron.face import FACE, CirronFace
@@ -132,7 +129,7 @@ class Cirron:
         wanted = {
             "flags": config,
             "frameworks": frameworks,
-            "hook_options": hook_options_in(config),
+            "hook_options": _hook_options(config),
             "snapshots": self.snapshots if snapshots is None else snapshots,
             "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
             "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
@@ -167,15 +164,25 @@ class Cirron:
     wrap = staticmethod(wrap)
 
 
+def _hook_options(flags: object) -> dict[str, dict[str, object]] | None:
+    if not flags:
+        return None
+    from cirron.flags import hook_options_in
+
+    return hook_options_in(flags)
+
+
 _default: Cirron | None = None
-_default_lock = allocate_lock()
 
 
 def get_default() -> Cirron:
-    """The instance that the functions of the module use. It is made at the first call."""
+    """The instance that the functions of the module use. It is made at the first call.
+
+    There is no lock, which a fork or a signal handler could meet while it is held: threads that
+    come at the same time resolve the same settings, and one of their instances is kept.
+    """
     global _default
     if _default is None:
-        with _default_lock:
-            if _default is None:
-                _default = Cirron()
+        made = Cirron()
+        _default = _default or made
     return _default

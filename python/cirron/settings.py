@@ -1,6 +1,6 @@
 """Settings of an instance: argument > environment > ~/.cirron/config.toml > default, resolved once.
 
-A value from the environment or the file that does not fit its field is passed over, and the layer
+A value from the environment or the file that a session would refuse is passed over, and the layer
 below applies; arguments are taken as they are, and judged when a session starts.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from sonde.options import SNAPSHOT_MODES
+from sonde.options import SNAPSHOT_MODES, check_flush_interval, check_sample_rate
+from sonde.request import DEFAULTS as SESSION
 
 from cirron.face import CirronFace
 
@@ -21,10 +22,10 @@ DEFAULTS: dict[str, object] = {
     "api_endpoint": "https://api.cirron.com",
     "workspace_id": None,
     "output_dir": CirronFace.directory,
-    "snapshots": "stats",
-    "sample_rate": 0.01,
-    "flush_interval": 1.0,
-    "spool_max_bytes": 1_000_000_000,
+    "snapshots": SESSION["snapshots"],
+    "sample_rate": SESSION["sample_rate"],
+    "flush_interval": SESSION["flush_interval"],
+    "spool_max_bytes": SESSION["spool_max_bytes"],
     "ingest_path": "/api/traces",
     "load_warn_bytes": 1_000_000_000,
     "load_max_bytes": 10_000_000_000,
@@ -42,13 +43,19 @@ def _mode(raw: object) -> str | None:
     return raw if isinstance(raw, str) and raw in SNAPSHOT_MODES else None
 
 
-def _real(raw: object) -> float | None:
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-        return None
-    try:
-        return float(raw)
-    except (ValueError, OverflowError):
-        return None
+def _real(check: Callable[[str, object], float]) -> Callable[[object], float | None]:
+    """``check`` raises ValueError for a number that a session refuses."""
+
+    def coerce(raw: object) -> float | None:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            return None
+        try:
+            check("", float(raw))
+            return float(raw)
+        except (ValueError, OverflowError):
+            return None
+
+    return coerce
 
 
 def _whole(raw: object) -> int | None:
@@ -66,8 +73,8 @@ COERCIONS: dict[str, Callable[[object], object]] = {
     "workspace_id": _text,
     "output_dir": _text,
     "snapshots": _mode,
-    "sample_rate": _real,
-    "flush_interval": _real,
+    "sample_rate": _real(check_sample_rate),
+    "flush_interval": _real(check_flush_interval),
     "spool_max_bytes": _whole,
     "ingest_path": _text,
     "load_warn_bytes": _whole,

@@ -35,16 +35,14 @@ class Face:
     # What health reports as the transport of a session that sends its batches nowhere.
     file_transport = "files"
 
-    # The call that starts a session: its arguments, and settings that are no arguments of it.
-    arguments: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
     # Options of sonde.request.Request that this API calls differently.
     option_names: Mapping[str, str] = {}
 
     # What to do about a kind of trouble, by the key of its message. engine/base/advice.h lists the
     # keys, with the words for an API that has none here.
     advice: Mapping[str, str] = {}
-    # How a program writes the calls that messages name: "start", "wrap", "watch", "frameworks".
+    # How a program writes the calls that messages name: "start", "stop", "frameworks", "watch",
+    # "wrap", "table".
     calls: Mapping[str, str] = {}
 
     @property
@@ -71,14 +69,6 @@ class Face:
         """The environment variable for a setting or an id."""
         return self.variable_prefix + name.upper()
 
-    def argument(self, name: str, shown: str) -> str:
-        """How to give this argument of the call that starts a session."""
-        return f"give {name}={shown} to the call that starts the session"
-
-    def setting(self, name: str, shown: str) -> str:
-        """How to give this setting, which is no argument of that call."""
-        return f"give {name}={shown} as a setting"
-
     def platform_context(self) -> dict[str, str]:
         """Ids that the platform gave this run; what is not set is left out."""
         values = {key: os.environ.get(self.variable(key), "") for key in self.platform_ids}
@@ -97,8 +87,11 @@ class Face:
         """The name of the transport, and the function that takes the batches, if there is one."""
         return self.file_transport, None
 
-    def session_begins(self) -> None:
-        """Called before a session begins. The face may have something to say."""
+    def session_begins(self, flags: Mapping[str, object]) -> None:
+        """Called before a session begins. The face may have something to say.
+
+        ``flags`` are the program's feature flags.
+        """
 
 
 _GENERAL_ADVICE = _core.session.general_advice()

@@ -15,7 +15,7 @@ def say_what_is_ignored(speaker: Face, request: Request, opening: Opening | None
     """Warns if ``request`` asks for something that the open session does not do."""
     if opening is None:
         return
-    ignored = conflicts(speaker, request, opening.request)
+    ignored = conflicts(speaker, request, opening)
     if (stream := speaker.stream(speaker.platform_context())) is not None:
         ignored.append(stream)
     if ignored:
@@ -29,12 +29,22 @@ def say_what_is_ignored(speaker: Face, request: Request, opening: Opening | None
         )
 
 
-def conflicts(speaker: Face, request: Request, opened: Request) -> list[str]:
+def conflicts(speaker: Face, request: Request, opening: Opening) -> list[str]:
     """What was asked for, is not the default, and differs from what the session was opened with."""
-    defaults = Request(speaker, {})
-    return [
+    defaults, opened = Request(speaker, {}), opening.request
+    found = [
         speaker.option(option)
-        for option in [*DEFAULTS, "directory"]
+        for option in DEFAULTS
         if option != "flags"
         and request.value(option) not in (opened.value(option), defaults.value(option))
     ]
+    if request.directory != defaults.directory and _output_dir(request) != opening.output_dir:
+        found.append(speaker.option("directory"))
+    return found
+
+
+def _output_dir(request: Request) -> str | None:
+    try:
+        return request.output_dir()
+    except (OSError, UnicodeError):  # it would not have been used either
+        return None

@@ -1,7 +1,8 @@
 """Messages of the profiler, on the loggers of the face.
 
-``logging`` is imported when a message is due. A topic is the name of a logger without the name of
-the face: ``flush`` for ``sonde.flush``.
+A topic is the name of a logger without the name of the face: ``flush`` for ``sonde.flush``. A
+program that has not imported ``logging`` has set up no handler. Its warnings go to the standard
+error, as those of ``logging`` would, and ``logging`` is not imported for them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ def forward(level: int, logger: str, text: str, speaker: Face | None = None) -> 
 
     ``speaker``: the face of the API that speaks, where it may be another than the session's.
     """
-    import logging
-
     from sonde import terminal
 
-    # Where the program has set up no handler, a warning goes to the standard error.
     message = prefixed(text, speaker)
-    terminal.aside(sys.stderr, lambda: logging.getLogger(logger).log(level, "%s", message))
+    if "logging" in sys.modules:
+        import logging
+
+        terminal.aside(sys.stderr, lambda: logging.getLogger(logger).log(level, "%s", message))
+    elif level >= WARNING and (stream := sys.stderr) is not None:
+        try:
+            terminal.aside(stream, lambda: stream.write(message + "\n"))
+        except (OSError, ValueError):  # closed
+            return
 
 
 def warn(topic: str, text: str, speaker: Face | None = None) -> None:
@@ -37,9 +43,7 @@ def warn(topic: str, text: str, speaker: Face | None = None) -> None:
 
 
 def info(topic: str, text: str) -> None:
-    """Does nothing where the program has not imported ``logging``, and so would not show it."""
-    if "logging" in sys.modules:
-        forward(INFO, f"{face.current().name}.{topic}", text)
+    forward(INFO, f"{face.current().name}.{topic}", text)
 
 
 def swallowed(place: str) -> None:

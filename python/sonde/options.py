@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeGuard
 
-    from sonde.face import Face
-
 SNAPSHOT_MODES = ("stats", "sampled", "full", "off")
 OUTPUTS = ("spool", "log", "stdout", "none")
 LINE_OUTPUTS = ("log", "stdout")
@@ -149,83 +147,6 @@ def _check_hook_option(name: str, key: tuple[str, str], value: object) -> None:
         raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}")
     if key in PARTS and not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-# Flags that mean something to the profiler: a table with the one option of a hook, or of the
-# snapshots. Each option is a whole number from 1 on.
-TABLES: dict[str, str | None] = {
-    "torch": "epoch_steps",
-    "snapshots": "threads",
-    "tensorflow": None,
-    "keras": None,
-    "transformers": None,
-    "lightning": None,
-    "jax": None,
-}
-
-
-def find_collisions(face: Face, flags: Mapping[str, object]) -> list[str]:
-    """What to say about flags that have the name of an option of ours."""
-    found = []
-    for name, value in flags.items():
-        if value is None:
-            continue
-        if name in TABLES and isinstance(value, dict):
-            found += _misunderstood(face, name, value)
-            continue
-        shown = _shown(value)
-        if (hint := _instead_of_flag(face, name, shown)) is not None:
-            found.append(
-                f"{face.option('flags')}={{{name!r}: {shown}}} is a flag of your own and does "
-                f"not configure the profiler: {hint}"
-            )
-    return found
-
-
-def hook_options_in(flags: object) -> dict[str, dict[str, object]]:
-    """The options among these flags that are understood. ``find_collisions`` is about the rest."""
-    from collections.abc import Mapping
-
-    found: dict[str, dict[str, object]] = {}
-    if isinstance(flags, Mapping):
-        for name, option in TABLES.items():
-            table = flags.get(name)
-            if option is not None and isinstance(table, dict) and is_count(table.get(option)):
-                found[name] = {option: table[option]}
-    return found
-
-
-def _misunderstood(face: Face, name: str, table: dict[object, object]) -> list[str]:
-    """What to say about the members of a table that are not understood."""
-    option = TABLES[name]
-    wrong = {key: value for key, value in table.items() if key != option or not is_count(value)}
-    if not wrong:
-        return []
-    instead = f"write {_example(name)} with N of at least 1" if option else f"{name} has no options"
-    shown = ", ".join(f"{_shown(key)}: {_shown(value)}" for key, value in wrong.items())
-    return [f"{face.option('flags')}={{{name!r}: {{{shown[:60]}}}}} sets nothing: {instead}"]
-
-
-def _shown(value: object) -> str:
-    """The value in a message. No code of the program runs for that."""
-    return repr(value)[:60] if type(value) in (str, int, float, bool) else "..."
-
-
-def _example(name: str) -> str:
-    return f'{{"{name}": {{"{TABLES[name]}": N}}}}'
-
-
-def _instead_of_flag(face: Face, name: str, shown: str) -> str | None:
-    also = ""
-    if TABLES.get(name):
-        also = f"; options of it are a table, {face.option('flags')}={_example(name)}"
-    if name in face.arguments:
-        return face.argument(name, shown) + also
-    if name in face.settings:
-        return face.setting(name, shown)
-    if name in TABLES:
-        return f"that name is reserved for the {name} hook; call your flag something else{also}"
-    return None
 
 
 def check_directory(name: str, path: object) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def log_lines(lines: list[str]) -> None:
     """One INFO record per closed span on the face's logger ``<name>.trace``."""
+    if "logging" not in sys.modules:  # then no handler shows it
+        return
     import logging
 
     logger = logging.getLogger(f"{face.current().name}.trace")

@@ -1,11 +1,11 @@
-"""trace(): the session's spans, out of the process that records them."""
+"""What ``trace`` returns: the spans of the session, out of the process that records them."""
 
 from __future__ import annotations
 
 import sys
 from operator import index
 
-from sonde import _core, facts, unseen
+from sonde import _core, face, facts, unseen
 from sonde.errors import MissingPackageError
 
 TYPE_CHECKING = False
@@ -122,7 +122,9 @@ def import_pandas() -> Any:
     try:
         return import_module("pandas")
     except ImportError as error:
-        raise MissingPackageError("pandas", 'trace(format="df")') from error
+        raise MissingPackageError(
+            "pandas", face.current().call("table", "a table of spans")
+        ) from error
 
 
 def data_frame(name: str | None, last: int | None) -> Any:

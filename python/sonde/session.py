@@ -7,9 +7,7 @@ down it only leaves. An API that is switched off (``enabled=False``) switches of
 
 from __future__ import annotations
 
-# Imported with this package, because Python takes the thread that first imports ``threading`` for
-# the main one. A thread of the engine that calls a log handler must not be the first.
-from threading import RLock
+from _thread import RLock
 
 from sonde import (
     _core,
@@ -174,14 +172,17 @@ class Profiler:
     def _join(self, holder: Profiler) -> None:
         """Makes this a second handle of the session that ``holder`` has begun."""
         self._platform = self._face.platform_context()
+        self._annotate_ids()
+        self._transport = holder._transport
+        self._spool_dir = holder._spool_dir
+        self._hooks = holder._hooks
+
+    def _annotate_ids(self) -> None:
         _guarded(
             lambda: _core.session.annotate(named_ids(self._face, self._platform)),
             "the ids that the platform gave this run are missing",
             self._face,
         )
-        self._transport = holder._transport
-        self._spool_dir = holder._spool_dir
-        self._hooks = holder._hooks
 
     def _close(self, say_how: Callable[[], bool]) -> None:
         """Takes away what was put in place, and ends the engine's session."""
@@ -200,15 +201,25 @@ class Profiler:
 
     def _start(self, request: Request) -> None:
         """Opens the engine's session; if that is not possible, training goes on without one."""
+        global _current
         try:
             self._open_session(request)
+            _current = self
+            _handles[self._face.name] = self
         except Exception as error:
             log.swallowed("session")
             self._give_up()
             _core.session.set_recording(False)
-            log.warn("profiler", f"profiling is off for this run: {error}")
+            log.warn(
+                "profiler",
+                f"profiling is off for this run ({type(error).__name__}: {error}); the program "
+                "goes on, please report this",
+            )
+            _handles[self._face.name] = self  # so that its health can be asked for
         except BaseException:  # Ctrl-C, which the program gets
             self._give_up()
+            _current = None
+            _handles.pop(self._face.name, None)
             _set_gate()
             raise
 
@@ -237,6 +248,18 @@ class Profiler:
 
     def _reopen(self) -> None:
         """Opens the session again, in a child of a process that had recorded nothing in it."""
+        global _current
+        try:
+            self._start_again()
+        except Exception:
+            self._enabled = False
+            _current = None
+            raise
+        for other in _handles.values():
+            if other._enabled and other is not self:
+                other._annotate_ids()
+
+    def _start_again(self) -> None:
         if self._opening is not None:
             self._opening.start(self._troubles)
 
@@ -262,7 +285,7 @@ def begin(
         return _not_here(speaker, make, wanted)
     with _lock:
         if (own := _handles.get(speaker.name)) is not None:
-            log.warn("profiler", _started_twice(speaker), speaker)
+            log.warn("profiler", _started_twice(speaker, own), speaker)
             return own  # type: ignore[return-value]  # made by this API
         if not enabled:
             made = make(False, _flags_unchecked(wanted.get("flags")))
@@ -276,20 +299,17 @@ def begin(
                 _speak_as(speaker)
             made = make(True, request.flags)
             made._face = speaker
-            for collision in options.find_collisions(speaker, request.flags):
-                log.warn("profiler", collision, speaker)
-            speaker.session_begins()
+            speaker.session_begins(request.flags)
             if _current is not None:
                 made._join(_current)
                 joining.say_what_is_ignored(speaker, request, _current._opening)
             else:
                 hooks.uninstall(_inherited)
                 _inherited.clear()
+                process.at_exit(_process_ends, _child_ends)
                 _core.session.set_recording(True)  # another API may have switched it off
                 made._start(request)
-                process.at_exit(_process_ends, _child_ends)
-                if made._enabled:
-                    _current = made
+                return made
         _handles[speaker.name] = made
         return made
 
@@ -332,10 +352,11 @@ def _speak_as(speaker: Face) -> None:
     _core.session.set_face(speaker.for_engine())
 
 
-def _started_twice(speaker: Face) -> str:
+def _started_twice(speaker: Face, own: Profiler) -> str:
+    goes_on = "the first session goes on" if own.enabled else "profiling is off, and stays off"
     return (
-        f"{speaker.call('start', 'the start of a session')} called more than once: the first "
-        f"session goes on, these arguments are ignored; {speaker.advise('started-twice')}"
+        f"{speaker.call('start', 'the start of a session')} called more than once: {goes_on}, "
+        f"these arguments are ignored; {speaker.advise('started-twice')}"
     )
 
 

@@ -138,6 +138,8 @@ def forget() -> None:
     """In a forked child: the thread is the parent's."""
     global _lookout
     _lookout = None
+    while _watched:
+        unwatch(_watched.pop(), _begin)
 
 
 def note() -> str | None:

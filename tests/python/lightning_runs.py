@@ -101,4 +101,4 @@ def assert_nothing_is_left(before):
 
 
 def callbacks_of(trainer):
-    return [callback for callback in trainer.callbacks if "Sonde" in type(callback).__name__]
+    return [callback for callback in trainer.callbacks if "Cirron" in type(callback).__name__]

@@ -15,7 +15,6 @@ class Other(Face):
     variable_prefix = "OTHER_"
     platform_ids = ("job",)
     file_transport = "nowhere"
-    arguments = ("mode", "logs_dir")
     option_names = {"directory": "logs_dir", "snapshots": "mode"}
     advice = {"started-twice": "say stop() first"}
     calls = {"start": "init()", "watch": "other.see", "wrap": "other.follow"}

@@ -83,7 +83,7 @@ def test_profile_alone_does_not_import_it(package):
         (hook,) = [hook for hook in handle.hook_handles if hook.name == "lightning"]
         assert hook.active
         trainer = package.Trainer(accelerator="cpu", logger=False)
-        assert [type(c).__name__ for c in trainer.callbacks].count("SondeCallback") == 1
+        assert [type(c).__name__ for c in trainer.callbacks].count("CirronCallback") == 1
         """
     )
 

@@ -25,17 +25,10 @@ _early: list[tuple[Callable[[], Any], str | None]] = []
 
 def watch(speaker: Face, model: object, name: str | None, *, early: bool) -> None:
     """A model that the program names. ``early``: there is no session yet."""
-    if model is None or isinstance(model, type) or not isinstance(name, str | None):
-        given = model if isinstance(model, type) else type(model)
-        log.warn(
-            "profiler",
-            f"{speaker.call('watch', 'watch')}() takes a model, not its class, and a str as its "
-            f"name; it got {given.__name__} and {type(name).__name__}, and captures nothing",
-            speaker,
-        )
-        return
-    if _recorder is not None:
-        _recorder.watch(model, name)
+    if (refusal := _refusal(f"{speaker.call('watch', 'watch')}()", model, name)) is not None:
+        log.warn("profiler", refusal, speaker)
+    elif _recorder is not None:
+        _recorder.models.watch(model, name)
     elif early:
         _watch_early(model, name)
 
@@ -61,7 +54,7 @@ def start(
     _recorder = Recorder(mode, sample_rate, _threads(options), run, hook_troubles)
     for reference, name in early:
         if (model := reference()) is not None:
-            _recorder.watch(model, name)
+            _recorder.models.watch(model, name)
     _core.snapshots.set_listeners(
         _recorder.epoch_ended,
         _recorder.gradients_are_final,
@@ -116,6 +109,20 @@ def _watch_early(model: object, name: str | None) -> None:
     held = [(reference, reference(), old) for reference, old in _early]
     _early[:] = [(ref, old) for ref, it, old in held if it is not None and it is not model]
     _early.append((refer(model), name))
+
+
+def _refusal(call: str, model: object, name: object) -> str | None:
+    """Why a model cannot be captured, and what to pass instead; None if it can."""
+    if isinstance(model, type):
+        return f"{call} got the class {model.__name__}; pass a model, which is an instance of it"
+    if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
+        return (
+            f"{call} cannot capture an object of type {type(model).__name__}, which has neither "
+            "named_parameters() nor weights; pass the model itself"
+        )
+    if not isinstance(name, str | None):
+        return f"the name that {call} gives a model must be a str, not {type(name).__name__}"
+    return None
 
 
 def _threads(options: Mapping[str, object]) -> int:

@@ -82,16 +82,6 @@ class Recorder:
         self._open: dict[int, Epoch] = {}  # by sequence of the span
         self._drawn: dict[int | None, int] = {}  # index of an epoch -> how many there were
 
-    def watch(self, model: object, name: str | None) -> None:
-        if not any(hasattr(model, each) for each in ("named_parameters", "weights", "variables")):
-            log.warn(
-                "profiler",
-                f"a {type(model).__name__} cannot be captured, because it has neither "
-                "named_parameters() nor weights; pass the model itself",
-            )
-            return
-        self.models.watch(model, name)
-
     # -- what _core tells --
 
     def epoch_ended(
