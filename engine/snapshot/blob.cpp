@@ -128,7 +128,7 @@ struct SpanSize {
       elements[static_cast<std::size_t>(kind)].fetch_add(tensor.elements());
     }
   }
-  // A parameter and its gradient are one.
+  // A parameter and its gradient count as one parameter.
   std::uint64_t parameters() const noexcept { return std::max(elements[0], elements[1]); }
 
   const base::Id span_id;
@@ -240,7 +240,8 @@ void BlobWriter::stop() {
   state_->changed.notify_all();
   const auto& state = *state_;
   state_->changed.wait_for(lock, kGoodbye, [&] { return !state.started || state.ended; });
-  state_->wake = nullptr;  // it may be part of what goes away now
+  // The owner of this writer may be destroyed next, and `wake` may refer to it.
+  state_->wake = nullptr;
 }
 
 BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
