@@ -10,7 +10,7 @@ namespace sonde::base {
 struct Advice {
   std::string_view key;
   std::string_view words;  // the end of a sentence; "" where there is nothing to do, or the message
-                           // gives the advice itself
+                           // gives the advice itself. A call does not repeat them.
 };
 
 inline constexpr Advice kAdvice[] = {
@@ -38,13 +38,13 @@ inline constexpr Advice kAdvice[] = {
     {"snapshots-lost", ""},
     {"sinks-full", "find out what blocks standard output or the logging handlers"},
     {"sinks-late", "find out what blocks standard output or the logging handlers"},
-    {"tick", ""},
-    {"last-tick", ""},
+    {"tick", "please report this"},
+    {"last-tick", "run sonde autopsy on the output directory"},
+    {"idle", "free some memory"},
     // -- snapshots --
     {"snapshots-dropped", "take them less often"},
     {"blob-nowhere", "give the session an output directory"},
-    {"blob-size",
-     "where that is too much, keep the raw tensors of fewer epochs, or statistics only"},
+    {"blob-size", "if that is too much, keep the raw tensors of fewer epochs, or statistics only"},
     {"blob-not-copied", "take raw tensors less often, or free memory"},
     {"blob-lost", ""},
     {"no-epoch", "open a scope called 'epoch'"},

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -17,7 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -131,38 +129,6 @@ Status list_directory(const std::string& path, std::string_view suffix,
   }
   ::closedir(directory);
   std::sort(out.begin(), out.end());
-  return {};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-Status MappedFile::open(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return Status::from_errno("cannot open " + path);
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return Status::from_errno("cannot read " + path);
-  MappedFile fresh;
-  fresh.size_ = static_cast<std::size_t>(info.st_size);
-  if (fresh.size_ != 0) {
-    void* data = ::mmap(nullptr, fresh.size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (data == MAP_FAILED) {
-      fresh.size_ = 0;
-      return Status::from_errno("cannot map " + path);
-    }
-    fresh.data_ = static_cast<char*>(data);
-  }
-  *this = std::move(fresh);
   return {};
 }
 

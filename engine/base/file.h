@@ -1,8 +1,6 @@
 // Files the way the rest of the engine needs them: whole, or not there at all.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,20 +50,5 @@ std::string join_path(std::string_view directory, std::string_view name);
 // File names in a directory that end in `suffix`, sorted. A directory that is not there is empty.
 Status list_directory(const std::string& path, std::string_view suffix,
                       std::vector<std::string>& out);
-
-// A whole file mapped read-only or copy-on-write; empty files map to an empty view.
-class MappedFile {
- public:
-  MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-  Status open(const std::string& path);
-  std::string_view view() const noexcept { return {data_, size_}; }
-
- private:
-  char* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 }  // namespace sonde::base

@@ -25,7 +25,7 @@ void log_once(LogLevel level, std::string_view topic, std::string_view key, std:
 // Any thread. A warning about an exception that was caught, "<what failed>: <the exception>; <what
 // to do>". Counted under `place` as swallowed, also where there is no memory for the message.
 void log_failure(std::string_view place, std::string_view key, std::string_view what_failed,
-                 std::string_view exception, std::string_view advice) noexcept;
+                 std::string_view exception, std::string_view advice = {}) noexcept;
 
 // Forgets which keys were logged (a new session).
 void reset_log() noexcept;

@@ -40,8 +40,7 @@ class Reader {
   // is from. `out` is empty after an error.
   base::Status read(const PaddedText& text, const std::string& name, model::Batch& out,
                     Detail detail = Detail::kAll);
-  // The same for a text without padding, which costs a copy. A collector, which receives batches
-  // over the network, will need it. Until there is one, only tests call it.
+  // The same for a text without padding, which costs a copy. It is for a receiver of batches.
   base::Status read_text(std::string_view json, const std::string& name, model::Batch& out,
                          Detail detail = Detail::kAll);
 

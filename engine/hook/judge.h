@@ -211,8 +211,8 @@ bool updates_by_hand(const EndedBackward& seen) noexcept;
 // an iteration without a loader.
 bool is_proven(const PassEvidence& pass, bool innermost, bool stray) noexcept;
 
-// An optimizer begins a step with a closure, which runs the model itself. What was that which ran
-// before? `step_done`: a step is open and has had its optimizer step.
+// An optimizer begins a step with a closure, which runs the model itself. What was the code that
+// ran before it? `step_done`: a step is open and has had its optimizer step.
 enum class BeforeClosure : std::uint8_t {
   kMayBeUsed,  // a part of what is under way
   kWasLook,    // a look, which followed the step

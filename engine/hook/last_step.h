@@ -27,7 +27,7 @@ class LastStep {
   // The gradients of this optimizer's newest step were measured between these two times. As long as
   // this is not called, the next steps that are due are 2, 4, 8, ...
   void measured(const void* optimizer, std::uint64_t begin_ns, std::uint64_t end_ns) noexcept;
-  // What was measured in this epoch is worth nothing: the next step of every optimizer is due.
+  // Discards what was measured in this epoch: the next step of every optimizer is due.
   void measure_again() noexcept;
   void end_epoch() noexcept;
   // A function that is called where an optimizer is met for the first time. That is in the middle

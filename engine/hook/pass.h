@@ -145,8 +145,7 @@ class alignas(64) Pass : public Followed, public PassEvidence {
   // How many batches the loader says it has; 0: it does not say.
   void set_length(std::uint64_t number) noexcept { fetch.length = number; }
 
-  // The first fetch begins, on this Training. What was known of the pass from before is worth
-  // nothing.
+  // The first fetch begins, on this Training. Forgets everything that was known of the pass.
   void begin(Training& on, Hint hint, std::uint64_t sequence) noexcept;
   void note_fetch() noexcept {
     ++fetch.count;

@@ -74,6 +74,7 @@ void close_gate() noexcept;
 // threads may do so at the same time; the gate stays closed until the last of them releases it.
 void hold_gate_closed() noexcept;
 void release_gate() noexcept;
+// Any thread. Asked by tests only.
 bool gate_open() noexcept;
 
 // Hot. Room for `slots` contiguous slots, or nullptr. Nothing is visible before publish.

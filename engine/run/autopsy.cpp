@@ -47,6 +47,8 @@ class Examination {
   }
 
  private:
+  // True if the status is ok. What is gone by now is not a problem.
+  bool note(const base::Status& status);
   void examine(const std::string& key);
   void refresh();
   bool has_open(const base::Id& span) const;
@@ -80,25 +82,25 @@ base::Id know_journal(const Process& process, SessionFinder& finder) {
   return session;
 }
 
+bool Examination::note(const base::Status& status) {
+  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+  return status.ok();
+}
+
+// One that is gone has ended, or was recovered, just now.
 void Examination::examine(const std::string& key) {
   Process process;
-  const base::Status status = source_.inspect(key, process);
-  if (status.ok()) {
-    sessions_.push_back(know_journal(process, finder_));
-    process.state.last_spans = std::move(process.records.spans);
-    process.state.last_marks = std::move(process.records.marks);
-    result_.processes.push_back(std::move(process.state));
-    result_.arenas.push_back(std::move(process.records.arena));
-    keys_.push_back(key);
-  } else if (status.error() != ENOENT) {  // gone: its process ended, or it was recovered, just now
-    result_.problems.push_back(status.text());
-  }
+  if (!note(source_.inspect(key, process))) return;
+  sessions_.push_back(know_journal(process, finder_));
+  process.state.last_spans = std::move(process.records.spans);
+  process.state.last_marks = std::move(process.records.marks);
+  result_.processes.push_back(std::move(process.state));
+  result_.arenas.push_back(std::move(process.records.arena));
+  keys_.push_back(key);
 }
 
 void Examination::refresh() {
-  if (source_.processes().empty()) return;
-  const base::Status status = source_.refresh();
-  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+  if (!source_.processes().empty()) note(source_.refresh());
 }
 
 // Whether a process that was examined had this span open.
@@ -133,13 +135,14 @@ void shorten(ProcessState& process) {
   process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
 }
 
-// Reads the newest first: the last moments of a process are at the end.
+// Reads the newest first: the last moments of a process are at the end. One that cannot be read is
+// named and skipped.
 void Examination::read_batches() {
   const std::span<const std::string> keys = source_.batches();
   const std::size_t count = std::min(keys.size(), kNewestBatches);
   for (std::size_t i = 1; i <= count; ++i) {
     model::Batch batch;
-    if (!source_.read(keys[keys.size() - i], Detail::kSpansAndMarks, batch).ok()) continue;
+    if (!note(source_.read(keys[keys.size() - i], Detail::kSpansAndMarks, batch))) continue;
     know(batch);
     add_from(batch);
     add_recovered(batch);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/arena.h"
 #include "engine/base/id.h"
 #include "engine/model/select.h"
 #include "engine/model/trace.h"
@@ -46,6 +47,28 @@ bool may_matter(const Trace& trace, std::size_t count, std::int64_t sealed) {
   return false;
 }
 
+// Copies what the spans and marks of the trace point at, and frees the rest of what was read.
+void free_the_rest(Trace& trace) {
+  base::Arena text;
+  std::vector<base::Id> mark_ids;
+  for (model::Span& span : trace.spans) {
+    span.name = text.copy(span.name);
+    span.attrs = text.copy(span.attrs);
+    const auto first = trace.mark_ids.begin() + span.first_mark_id;
+    span.first_mark_id = static_cast<std::uint32_t>(mark_ids.size());
+    mark_ids.insert(mark_ids.end(), first, first + span.mark_id_count);
+  }
+  for (model::Mark& mark : trace.marks) {
+    mark.name = text.copy(mark.name);
+    mark.attrs = text.copy(mark.attrs);
+    mark.text = text.copy(mark.text);
+  }
+  trace.mark_ids = std::move(mark_ids);
+  trace.arenas.clear();
+  trace.arenas.push_back(std::move(text));
+}
+
+// Of the batches that are passed, only what may be wanted is held.
 void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& trace) {
   const auto add = [&](model::Batch& batch) {
     filter(batch);
@@ -63,6 +86,7 @@ void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& t
     const Ids wanted = ids_of(trace.spans);
     std::erase_if(trace.marks,
                   [&](const model::Mark& mark) { return !wanted.contains(mark.span_id); });
+    free_the_rest(trace);
   }
   std::stable_sort(trace.marks.begin(), trace.marks.end(),
                    [](const model::Mark& a, const model::Mark& b) { return a.ts_ns < b.ts_ns; });

@@ -20,8 +20,7 @@ namespace {
 
 void say_no_place_for_blobs() noexcept {
   base::log_once(base::LogLevel::kWarning, "snapshots.blob", "blob-nowhere",
-                 "there is no output directory for raw tensors, only their statistics are kept",
-                 "give the session an output directory");
+                 "there is no output directory for raw tensors, only their statistics are kept");
 }
 
 }  // namespace

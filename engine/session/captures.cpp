@@ -34,8 +34,7 @@ bool Captures::add(Capture capture) {
   lost_.fetch_add(records, std::memory_order_relaxed);
   if (full) {
     base::log_once(base::LogLevel::kWarning, "snapshots.stats", "snapshots-dropped",
-                   "snapshots come faster than they can be written and the newest are dropped",
-                   "take them less often");
+                   "snapshots come faster than they can be written and the newest are dropped");
   }
   return false;
 }

@@ -35,7 +35,6 @@ constexpr std::uint64_t kFlushPatienceNs = 30 * kSecond;
 constexpr std::uint64_t kStatisticsPollNs = 5 * kMillisecond;
 constexpr std::uint64_t kSignOfLifeNs = kCapturesTogetherNs;
 constexpr const char* kTickFailed = "a flush failed, and what it held may be lost";
-constexpr const char* kReport = "please report this";
 
 // A tick that no thread waits for, one that a flush() waits for, the end of the session.
 constexpr DrainLoop::Patience kNone = {};
@@ -49,12 +48,12 @@ constexpr DrainLoop::Patience kAtTheEnd = {.gpu_ns = 2 * kSecond,
 // Calls `work`. An exception is counted and logged: "<what failed>: <the exception>; <what to do>".
 // False: it threw.
 template <typename Work>
-bool guarded(const char* key, const char* what_failed, const char* to_do, Work work) noexcept {
+bool or_warn(const char* key, const char* what_failed, Work work) noexcept {
   try {
     work();
     return true;
   } catch (const std::exception& error) {
-    base::log_failure("flush", key, what_failed, error.what(), to_do);
+    base::log_failure("flush", key, what_failed, error.what());
   }
   return false;
 }
@@ -172,7 +171,7 @@ void DrainLoop::use_idle_time(std::uint32_t seen) noexcept {
   const base::Event& wake = Journal::instance().wake();
   while (wake.now() == seen && !Journal::instance().warm_ahead()) {
   }
-  guarded("idle", "tidying up the output directory failed", "free some memory", [&] {
+  or_warn("idle", "tidying up the output directory failed", [&] {
     while (wake.now() == seen && !sinks_.tidy_some()) {
     }
   });
@@ -201,7 +200,7 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
 // Has a capture come, or is one complete? Where looking fails, the next tick looks again.
 bool DrainLoop::has_captures(bool polls) noexcept {
   bool found = true;
-  guarded("tick", kTickFailed, kReport,
+  or_warn("tick", kTickFailed,
           [&] { found = captures_.take_unannounced() || (polls && captures_.look()); });
   return found;
 }
@@ -221,7 +220,7 @@ void DrainLoop::tick(const Patience& patience, bool last) {
 }
 
 void DrainLoop::try_tick() noexcept {
-  if (!guarded("tick", kTickFailed, kReport, [&] { tick(kNone, false); })) keeper_.keep_file();
+  if (!or_warn("tick", kTickFailed, [&] { tick(kNone, false); })) keeper_.keep_file();
 }
 
 void DrainLoop::last_tick(const Patience& patience) {
@@ -243,8 +242,8 @@ void DrainLoop::last_tick(const Patience& patience) {
 }
 
 void DrainLoop::try_last_tick() noexcept {
-  if (!guarded("last-tick", "the last flush failed, so the end of the run may be missing",
-               "run sonde autopsy on the output directory", [&] { last_tick(kAtTheEnd); }))
+  if (!or_warn("last-tick", "the last flush failed, so the end of the run may be missing",
+               [&] { last_tick(kAtTheEnd); }))
     keeper_.keep_file();
   captures_.close();
   requests_.finish_all();

@@ -41,8 +41,8 @@ std::int64_t clock_offset() {
   return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
 }
 
-void warn(const char* key, std::string text, std::string_view advice = {}) noexcept {
-  base::log_once(LogLevel::kWarning, "flush", key, std::move(text), advice);
+void warn(const char* key, std::string text) noexcept {
+  base::log_once(LogLevel::kWarning, "flush", key, std::move(text));
 }
 
 std::string recovered_text(const model::Recovery& recovery, const std::string& output_dir) {
@@ -136,16 +136,14 @@ void JournalKeeper::look_at_clock() {
   counts_.clock_steps.fetch_add(1, std::memory_order_relaxed);
   warn("clock-step",
        "the system clock was set while recording; times and durations of this session keep "
-       "following the clock as it was when the session began",
-       "nothing needs to be done");
+       "following the clock as it was when the session began");
 }
 
 void JournalKeeper::look_for_trouble() {
   const Journal& journal = Journal::instance();
   say_lost_pages();
   if (record::total_losses().spans > lost_at_start_.spans) {
-    warn("spans-dropped", "spans come faster than they can be written and the newest are dropped",
-         "record less often");
+    warn("spans-dropped", "spans come faster than they can be written and the newest are dropped");
   }
   if (Journal::bus_errors() != 0) {
     warn("bus-error", "pages of the journal " + journal.path() +
@@ -153,10 +151,8 @@ void JournalKeeper::look_for_trouble() {
                           "process will lose what is not flushed: free some space");
   }
   if (journal.file_is_gone()) {
-    warn("journal-gone",
-         "the journal " + journal.path() +
-             " was removed; a killed process would now lose what is not flushed",
-         "end the session and begin another, which makes a new one");
+    warn("journal-gone", "the journal " + journal.path() +
+                             " was removed; a killed process would now lose what is not flushed");
   }
 }
 

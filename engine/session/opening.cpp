@@ -87,8 +87,7 @@ Complaints Session::open() {
       {"no-thread",
        status.text() +
            "; what is recorded is written only when the session is flushed or ends, and what does "
-           "not fit into memory until then is dropped and counted",
-       "allow the process more threads (ulimit -u) or memory (ulimit -v)"});
+           "not fit into memory until then is dropped and counted"});
   return complaints;
 }
 

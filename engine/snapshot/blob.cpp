@@ -30,6 +30,7 @@
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/base/face.h"
 #include "engine/base/file.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
@@ -127,7 +128,7 @@ struct SpanSize {
       elements[static_cast<std::size_t>(kind)].fetch_add(tensor.elements());
     }
   }
-  // A parameter and its gradient are one.
+  // A parameter and its gradient count as one parameter.
   std::uint64_t parameters() const noexcept { return std::max(elements[0], elements[1]); }
 
   const base::Id span_id;
@@ -207,8 +208,7 @@ class PendingBlob : public Pending {
     base::log_once(LogLevel::kWarning, "snapshots.blob", "blob-size",
                    "one snapshot takes " + with_commas(bytes) + " bytes (" +
                        with_commas(job_->size->parameters()) + " parameters) in " +
-                       writer_->directory,
-                   "if that is too much, keep the raw tensors of fewer epochs, or statistics only");
+                       writer_->directory);
   }
 
   // True if this call ended the job.
@@ -240,7 +240,8 @@ void BlobWriter::stop() {
   state_->changed.notify_all();
   const auto& state = *state_;
   state_->changed.wait_for(lock, kGoodbye, [&] { return !state.started || state.ended; });
-  state_->wake = nullptr;  // it may be part of what goes away now
+  // The owner of this writer may be destroyed next, and `wake` may refer to it.
+  state_->wake = nullptr;
 }
 
 BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
@@ -254,8 +255,7 @@ BlobRoom BlobWriter::reserve(std::uint64_t bytes) {
   base::log_once(LogLevel::kWarning, "snapshots.blob", kNotCopied,
                  "raw tensors of " + with_commas(bytes) + " bytes were not copied: " +
                      with_commas(waiting) + " bytes already wait to be written, and the limit is " +
-                     with_commas(most) + "; the statistics are kept",
-                 "take raw tensors less often, or free memory");
+                     with_commas(most) + "; the statistics are kept");
   return {};
 }
 
@@ -263,8 +263,7 @@ void BlobWriter::lose() noexcept {
   state_->lost.fetch_add(1);
   base::log_once(LogLevel::kWarning, "snapshots.blob", kNotCopied,
                  "the raw tensors of a snapshot could not be copied because memory is short; the "
-                 "statistics are kept",
-                 "take raw tensors less often, or free memory");
+                 "statistics are kept");
 }
 
 std::unique_ptr<Pending> BlobWriter::write(const base::Id& span_id, Kind kind,
@@ -299,7 +298,7 @@ void BlobWriter::State::start(BlobJob& job) {
   if (started) return;
   job.source.reset();  // a copy of the tensors is much to keep for nothing
   job.problem = status.text();
-  job.remedy = "allow the process more threads (ulimit -u) or memory (ulimit -v)";
+  job.remedy = base::face().advise("no-thread");
   job.state.store(BlobJob::State::kFailed);
 }
 

@@ -102,8 +102,7 @@ void Directory::evict(const std::string& keep) {
       evicted_.fetch_add(1, std::memory_order_relaxed);
       base::log_once(base::LogLevel::kWarning, "flush", "spool-cap",
                      "the spool in " + path_ + " is over its cap of " + std::to_string(max_bytes_) +
-                         " bytes: the oldest files are removed",
-                     "raise the cap or move files away");
+                         " bytes: the oldest files are removed");
     }
     bytes_.fetch_sub(oldest->second, std::memory_order_relaxed);
     files_.erase(oldest);

@@ -1,6 +1,7 @@
 // What an autopsy concludes, as a value.
 #include "engine/run/autopsy.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -137,6 +138,28 @@ TEST(Autopsy, TheSpansOfAnotherProcessWithTheSamePidAreNotOfTheDeadOne) {
   const Autopsy autopsy = perform_autopsy(source, true);
   ASSERT_EQ(autopsy.processes.size(), 1u);
   EXPECT_EQ(names_of(autopsy.processes[0].last_spans), (Names{"mine"}));
+}
+
+TEST(Autopsy, ABatchThatCannotBeReadIsNamedAndOneThatIsGoneIsNot) {
+  testing::MemorySource source;
+  const auto store = [&](const std::string& key, std::uint64_t id) {
+    model::Batch batch;
+    batch.spans = {testing::session(id, "acme.session", 0, static_cast<std::int64_t>(id))};
+    batch.spans[0].attrs = R"("pid":1,"ended_by":"exit")";
+    source.store(key, testing::json_of(batch), 0);
+  };
+  store("first", 1);
+  source.store("garbage", "{", 0);
+  store("failing", 2);
+  store("gone", 3);
+  store("newest", 4);
+  source.failing = "failing";
+  source.evict("gone");
+  const Autopsy autopsy = perform_autopsy(source, true);
+  ASSERT_EQ(autopsy.problems.size(), 2u);
+  EXPECT_EQ(autopsy.problems[0], "cannot read failing: Input/output error");
+  EXPECT_NE(autopsy.problems[1].find("garbage"), std::string::npos) << autopsy.problems[1];
+  EXPECT_EQ(autopsy.ended.size(), 2u) << "the rest is read";
 }
 
 }  // namespace

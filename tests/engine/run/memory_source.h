@@ -37,6 +37,8 @@ class MemorySource : public run::Source {
     unlisted_.push_back(key);
     batches_[key] = {std::move(json), sealed_ns};
   }
+  // It was evicted after it was listed.
+  void evict(const std::string& key) { batches_.erase(key); }
   void start(const std::string& key, Make make) {
     process_keys_.push_back(key);
     processes_[key] = std::move(make);
@@ -62,6 +64,7 @@ class MemorySource : public run::Source {
   base::Status read(const std::string& batch, run::Detail detail, model::Batch& out) override {
     ++reads;
     if (failing == batch) return {EIO, "cannot read " + batch};
+    if (!batches_.contains(batch)) return {ENOENT, "cannot read " + batch};
     return reader_.read_text(batches_.at(batch).json, batch, out, detail);
   }
   std::int64_t sealed_ns(const std::string& batch) const override {

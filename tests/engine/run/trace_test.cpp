@@ -1,6 +1,11 @@
 // The trace of a source, which may be a directory or anything else.
 #include "engine/run/trace.h"
 
+#include <malloc.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -214,6 +219,54 @@ TEST_F(StoredMeanwhile, IsInTheStreamOnce) {
     for (const std::string& name : names_of(spans)) seen.push_back(name);
   });
   EXPECT_EQ(seen, (Names{"old", "moved", "fresh", "acme.session"}));
+}
+
+// Notes how much memory is in use whenever a batch is read.
+class WatchedSource : public MemorySource {
+ public:
+  base::Status read(const std::string& batch, run::Detail detail, model::Batch& out) override {
+    used.push_back(::mallinfo2().uordblks);
+    return MemorySource::read(batch, detail, out);
+  }
+  std::vector<std::size_t> used;
+};
+
+TEST(ReadTrace, TheLastSpansHoldNothingOfTheBatchesThatWerePassed) {
+  constexpr std::uint64_t kBatches = 60, kSpans = 100;
+  WatchedSource source;
+  std::size_t batch_bytes = 0;
+  for (std::uint64_t number = 0; number < kBatches; ++number) {
+    model::Batch batch;
+    for (std::uint64_t i = 0; i < kSpans; ++i) {
+      const std::uint64_t id = number * kSpans + i + 1;
+      const auto end = static_cast<std::int64_t>(id);
+      model::Span& added = batch.spans.emplace_back(span(id, 9, "load", 0, end));
+      // One span in some batches is of the wanted rank.
+      added.rank = number % 20 == 0 && i == 0 ? 1 : 0;
+      added.attrs = batch.arena.copy("\"text\":\"" + std::string(1000, 'x') + "\"");
+      added.first_mark_id = static_cast<std::uint32_t>(i);
+      added.mark_id_count = 1;
+      batch.mark_ids.push_back({1, id});
+      batch.marks.push_back(mark(id, id, "loss", 0.5));
+    }
+    const std::string json = testing::json_of(batch);
+    batch_bytes = json.size();
+    source.store(std::to_string(number), json, std::numeric_limits<std::int64_t>::max());
+  }
+  const Trace trace = read_trace(source, {.choice = {.rank = 1, .run = {}, .name = {}}, .last = 5});
+  ASSERT_EQ(source.used.size(), kBatches);
+  EXPECT_LT(source.used.back(), source.used[1] + 4 * batch_bytes);
+
+  EXPECT_EQ(names_of(trace.spans), (Names{"load", "load", "load"}));
+  EXPECT_EQ(trace.marks.size(), 3u);
+  EXPECT_EQ(trace.mark_ids.size(), 3u);
+  for (const model::Span& each : trace.spans) {
+    EXPECT_EQ(each.attrs.size(), 1009u);
+    EXPECT_EQ(trace.mark_ids.at(each.first_mark_id), (base::Id{1, each.id.lo}));
+  }
+  std::size_t held = 0;
+  for (const base::Arena& arena : trace.arenas) held += arena.bytes();
+  EXPECT_LT(held, batch_bytes);
 }
 
 TEST(ReadTrace, WhatCannotBeReadIsCountedAndNamed) {
