@@ -51,9 +51,9 @@ class Session {
   void await_exit_status();
 
  private:
-  Complaints open();
+  void open(Complaints& complaints);
   bool end_asleep();
-  void open_root();
+  void open_root(Complaints& complaints);
   void end_by_signal();
 
   Shared& shared_;
