@@ -33,11 +33,13 @@ void Session::begin() {
       Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
       open_root(complaints);
     }
-    // What was recorded before has to be kept, so such a session opens at once.
-    asleep_.store(options_.on_demand && Journal::instance().lane_count() == 0);
-    if (asleep_.load()) {
+    const std::lock_guard lock(waking_);
+    begun_ = true;
+    if (options_.on_demand && Journal::instance().lane_count() == 0) {
       Journal::instance().on_first_lane(&Engine::awaken_session);
     } else {
+      // What was recorded before has to be kept, so such a session opens at once.
+      asleep_.store(false);
       open(complaints);
     }
   }
@@ -49,7 +51,7 @@ void Session::awaken() {
   Complaints complaints;
   {
     const std::lock_guard lock(waking_);
-    if (!asleep_.exchange(false)) return;
+    if (!begun_ || !asleep_.exchange(false)) return;
     try {
       open(complaints);
     } catch (const std::exception&) {  // no memory: what is recorded stays in it until the end
