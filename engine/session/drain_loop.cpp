@@ -87,19 +87,24 @@ base::Status DrainLoop::start() {
   const std::uint32_t seen = Journal::instance().wake().now();
   base::Status status = base::start_thread(thread_, "sonde-drain",
                                            [this, watch = watch_, seen] { run(*watch, seen); });
-  threadless_.store(!status.ok());
+  if (!status.ok()) go_without_thread();
   return status;
+}
+
+void DrainLoop::go_without_thread() noexcept {
+  if (thread_.joinable()) return;
+  threadless_.store(true);
+  requests_.finish(requests_.newest());  // a flush() that waits for the thread goes on without it
 }
 
 void DrainLoop::flush() {
   if (t_serves_sinks) return;
   const std::uint64_t mine = requests_.add();
-  if (threadless_.load()) {
-    drain_here();
-  } else {
+  if (!threadless_.load()) {
     Journal::instance().wake().raise();
     requests_.await(mine, base::deadline_after(kFlushPatienceNs));
   }
+  if (threadless_.load()) drain_here();
   const std::uint64_t deadline_ns = base::deadline_after(kForFlush.sinks_ns);
   sinks_.await(deadline_ns);
   base::await_host_thread(deadline_ns);

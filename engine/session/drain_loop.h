@@ -41,7 +41,7 @@ class DrainLoop {
   // Starts the thread. If that is not possible, flush() and finish() do its work.
   base::Status start();
   // Called instead of start() when memory ran out before the thread could be started.
-  void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
+  void go_without_thread() noexcept;
 
   // Any thread. Returns when everything recorded before the call has gone through the sinks, or
   // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that
