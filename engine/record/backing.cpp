@@ -60,7 +60,11 @@ base::Status lock_file(int fd, const std::string& path) {
 // Real blocks on the disk, not a hole: a hole would turn a full disk into SIGBUS at the first
 // store.
 base::Status allocate(int fd, std::size_t from, std::size_t to, const std::string& path) {
-  if (::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from)) == 0) return {};
+  int refused = 0;
+  do {
+    refused = ::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from));
+  } while (refused != 0 && errno == EINTR);
+  if (refused == 0) return {};
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
     return base::Status::from_errno("cannot allocate " + path);
   }
@@ -68,6 +72,8 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   for (std::size_t at = from; at < to;) {
     const ssize_t done =
         ::pwrite(fd, zeros.data(), std::min(zeros.size(), to - at), static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done == 0) errno = ENOSPC;  // nothing was written, and the call does not say why
     if (done <= 0) return base::Status::from_errno("cannot allocate " + path);
     at += static_cast<std::size_t>(done);
   }
