@@ -199,14 +199,16 @@ void Backing::clear(bool remove) noexcept {
   path_.clear();
 }
 
-base::Status Backing::extend(std::uint32_t first) {
+base::Status Backing::enlarge_file() {
+  const std::size_t before = bytes_for(journal_header().block_count.load());
+  base::Status status = allocate(file_.get(), before, kRangeBytes, path_);
+  // What was allocated before the disk refused goes back: the spool needs it more.
+  if (!status.ok()) (void)!::ftruncate(file_.get(), static_cast<off_t>(before));
+  return status;
+}
+
+base::Status Backing::map_from(std::uint32_t first) {
   const std::size_t from = bytes_for(first);
-  if (base::Status status = allocate(file_.get(), from, kRangeBytes, path_); !status.ok()) {
-    // What was allocated before the disk refused goes back: the spool needs it more.
-    const std::size_t before = bytes_for(journal_header().block_count.load());
-    (void)!::ftruncate(file_.get(), static_cast<off_t>(before));
-    return status;
-  }
   if (::mmap(detail::g_base + from, kRangeBytes - from, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
     base::Status status = base::Status::from_errno("cannot map " + path_);

@@ -93,11 +93,12 @@ void Journal::detach_file(bool remove) noexcept {
 base::Status Journal::grow() {
   if (!backing_.on_file() || !blocks_.nears_file_end()) return {};
   // No thread waits for this: blocks beyond the end of the file are memory until then, and those in
-  // use stay so. A margin keeps what is taken meanwhile out of the range that is exchanged.
+  // use stay so. Only while memory is exchanged for the file, which takes microseconds, blocks are
+  // withheld. A margin keeps those that are taken meanwhile out of the range that is exchanged.
+  base::Status status = backing_.enlarge_file();
   const std::uint32_t first = std::max(blocks_.file_end(), blocks_.fresh() + kLowBlocks / 2);
-  base::Status status;
-  if (first < kMaxBlocks) {
-    if (blocks_.withhold(first)) status = backing_.extend(first);
+  if (status.ok() && first < kMaxBlocks) {
+    if (blocks_.withhold(first)) status = backing_.map_from(first);
     blocks_.restore();
   }
   blocks_.set_file_end(kMaxBlocks);  // a disk that refused is not asked again

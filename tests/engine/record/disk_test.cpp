@@ -86,5 +86,24 @@ TEST(Disk, OneThatTakesNothingIsSaidToBeFull) {
   });
 }
 
+// The file grows while other threads record: here, in the middle of the call that allocates.
+TEST(Disk, OneThatTakesLongToEnlargeTheFileCostsNoRecords) {
+  const TempDir dir;
+  in_child([&] {
+    const auto record = [](std::uint32_t blocks) {
+      for (std::uint32_t i = 0; i < blocks * kSlotsPerBlock; ++i)
+        testing::close(testing::open("x"));
+    };
+    testing::RingTap tap;
+    ASSERT_TRUE(attach(dir / "a.journal").ok());
+    record(kFirstBlocks - kLowBlocks);
+    g_fallocate = [&] { return record(kFirstBlocks), 1; };
+    EXPECT_TRUE(Journal::instance().grow().ok());
+    EXPECT_EQ(Journal::instance().header().block_count.load(), kMaxBlocks);
+    EXPECT_EQ(total_losses().spans, 0u);
+    EXPECT_EQ(tap.take().spans.size(), (2 * kFirstBlocks - kLowBlocks) * kSlotsPerBlock);
+  });
+}
+
 }  // namespace
 }  // namespace sonde::record
