@@ -14,6 +14,7 @@
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "tests/engine/support/dead_journal.h"
+#include "tests/engine/support/refuse.h"
 
 namespace {
 // What happens instead of the call: its result, and where that is -1 the error. Set in a child.
@@ -83,6 +84,14 @@ TEST(Disk, OneThatTakesNothingIsSaidToBeFull) {
     g_pwrite = [] { return 0; };
     EXPECT_EQ(attach(dir / "a.journal").error(), ENOSPC);
     EXPECT_TRUE(testing::files_in(dir.path()).empty());
+  });
+}
+
+TEST(Disk, WithoutLocksTheJournalHasItsFileAllTheSame) {
+  const TempDir dir;
+  in_child([&] {
+    if (!testing::refuse_locks(ENOSYS)) GTEST_SKIP() << "cannot filter calls here";
+    EXPECT_TRUE(attach(dir / "a.journal").ok());
   });
 }
 
