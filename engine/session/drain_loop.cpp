@@ -151,6 +151,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
+    if (termination_requested()) return on_termination_();  // a tick may take all the time there is
     const std::uint32_t seen = wake.now();
     const std::uint64_t newest = requests_.newest();
     try_tick();
@@ -230,13 +231,17 @@ void DrainLoop::try_tick() noexcept {
 }
 
 void DrainLoop::last_tick(const Patience& patience) {
+  const auto limit_spool = [&] {
+    sinks_.limit_spool(base::monotonic_ns() + patience.left(patience.blobs_ns));
+  };
+  limit_spool();  // what could not be written before must not use up the time of all the rest
   // The rest is waited for once the files are hurried.
   tick({.gpu_ns = patience.gpu_ns, .until_ns = patience.until_ns}, true);
   captures_.hurry();
   transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();
-  const std::uint64_t spool_deadline_ns = base::monotonic_ns() + patience.left(patience.blobs_ns);
-  if (!sinks_.flush(patience.left(patience.sinks_ns), true, spool_deadline_ns)) {
+  limit_spool();
+  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);
