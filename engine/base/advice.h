@@ -19,6 +19,7 @@ inline constexpr Advice kAdvice[] = {
     {"joined", "give these to the call that begins the session, or make this call first"},
     {"no-directory", "choose another, by its absolute path"},
     {"no-thread", "allow the process more threads (ulimit -u) or memory (ulimit -v)"},
+    {"session-attrs", "give the run shorter ids"},
     {"clock-step", "nothing needs to be done"},
     // -- recording --
     {"spans-dropped", "record less often"},

@@ -55,6 +55,11 @@ class JsonMembers {
   // Whether the member has this name.
   bool is(std::string_view name) const noexcept { return JsonValue(key_).is(name); }
   JsonValue value() const noexcept { return value_; }
+  // Name and value as they stand there, without the comma.
+  std::string_view text() const noexcept {
+    const char* const end = value_.raw().data() + value_.raw().size();
+    return {key_.data(), static_cast<std::size_t>(end - key_.data())};
+  }
 
  private:
   std::string_view rest_;

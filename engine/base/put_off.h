@@ -11,8 +11,8 @@ namespace sonde::base {
 
 inline thread_local bool t_calls_host = false;
 
-// This thread of the profiler calls the host's code while one of these lives, or, with false, does
-// not for a while.
+// While this object exists, the thread counts as running the host's code; constructed with false, it
+// counts as not running it.
 class CallsHost {
  public:
   explicit CallsHost(bool calls = true) noexcept : before_(std::exchange(t_calls_host, calls)) {}
@@ -26,7 +26,7 @@ class CallsHost {
 
 // True where this thread calls the host's code: `end` is kept.
 bool put_off(std::function<void()> end);
-// What put_off() has kept on this thread, in its order. It is not kept any longer.
+// Returns the calls that put_off() kept on this thread, oldest first, and clears the list.
 std::vector<std::function<void()>> take_put_off() noexcept;
 // Calls what put_off() has kept on this thread. To be called with no lock held. What it throws is
 // counted.

@@ -12,11 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/journal/inspect.h"
 #include "engine/record/layout.h"
 #include "engine/record/layout_lock.h"
 
@@ -78,21 +82,73 @@ bool File::gone() const {
   return ::fstat(fd_.get(), &info) == 0 && info.st_nlink == 0;
 }
 
+namespace {
+
+// Whether this process may live, which wrote the journal or recovers it. Of other hosts nothing is
+// known: a journal there is left alone.
+bool may_live(const Header& head, pid_t pid) {
+  char host[sizeof head.host] = {};
+  ::gethostname(host, sizeof host - 1);
+  if (std::strncmp(host, head.host, sizeof host) != 0) return true;
+  return ::kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+// Without locks the best evidence is the process table of this host. A session that has ended is
+// no longer its process's.
+bool alive_by_process_table(const Header& head) {
+  return head.ended == 0 && head.clean == 0 && may_live(head, static_cast<pid_t>(head.pid));
+}
+
+// A journal that is recovered without a lock is called x.recovering-<pid>.journal.
+constexpr std::string_view kClaim = ".recovering-";
+
+std::size_t find_claim(const std::string& path) {
+  const std::size_t folder = path.rfind('/');
+  return path.find(kClaim, folder == std::string::npos ? 0 : folder);
+}
+
+// The process that has claimed it; 0: none has.
+pid_t claimant(const std::string& path) {
+  const std::size_t at = find_claim(path);
+  return at == std::string::npos ? 0 : std::atoi(path.c_str() + at + kClaim.size());
+}
+
+// The name without the claim and without ".journal".
+std::string stem(const std::string& path) {
+  return path.substr(0, std::min(find_claim(path), path.size() - kJournalSuffix.size()));
+}
+
+}  // namespace
+
 bool File::owner_alive() const {
   struct flock lock = record::owner_lock();
-  return ::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  if (::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0) return lock.l_type != F_UNLCK;
+  return claimant(path_) == 0 && alive_by_process_table(header());
 }
 
 bool File::try_lock() {
   struct flock lock = record::owner_lock();
   if (::fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0) return true;
-  if (!record::has_no_locks(errno)) return false;
-  // No locks on this file system: the best evidence left is the process table of this host.
-  const Header& head = *reinterpret_cast<const Header*>(memory_);
-  char host[sizeof head.host] = {};
-  ::gethostname(host, sizeof host - 1);
-  return std::strncmp(host, head.host, sizeof host) == 0 &&
-         ::kill(static_cast<pid_t>(head.pid), 0) != 0 && errno == ESRCH;
+  return record::has_no_locks(errno) && claim();
+}
+
+// Of several processes that rename it, one succeeds. Where that one dies, its name for the journal
+// is that of a journal still, and says that it may be claimed again.
+bool File::claim() {
+  const pid_t other = claimant(path_);
+  if (other != 0 ? may_live(header(), other) : alive_by_process_table(header())) return false;
+  return rename(stem(path_).append(kClaim).append(std::to_string(::getpid())));
+}
+
+void File::withdraw_claim() {
+  if (claimant(path_) == ::getpid()) rename(stem(path_));
+}
+
+bool File::rename(std::string stem) {
+  std::string path = std::move(stem.append(kJournalSuffix));
+  if (::rename(path_.c_str(), path.c_str()) != 0) return false;
+  path_ = std::move(path);
+  return true;
 }
 
 }  // namespace sonde::journal

@@ -22,12 +22,21 @@ class File {
   View view() const;
   std::vector<record::Lane*> lanes() const;  // for a file that was opened writable
   record::Header& header() { return *reinterpret_cast<record::Header*>(memory_); }
+  const record::Header& header() const { return *reinterpret_cast<const record::Header*>(memory_); }
+  // Where the file is: try_lock() may have renamed it.
+  const std::string& path() const { return path_; }
   bool gone() const;         // another process has removed it meanwhile
   bool owner_alive() const;  // asks without locking
-  bool try_lock();           // false: the owner lives, or another process is recovering it
+  // False: the owner lives, or another process is recovering it. Where the file system has no
+  // locks, the file gets the name of a journal that this process is recovering.
+  bool try_lock();
+  // It could not be recovered: another process, or this one later, may try again.
+  void withdraw_claim();
 
  private:
   base::Status check_header() const;
+  bool claim();
+  bool rename(std::string stem);
   std::string path_;
   base::Fd fd_;
   std::byte* memory_ = nullptr;

@@ -51,6 +51,12 @@ void MarkLists::add(std::uint64_t span, std::uint64_t mark) {
   append(newest_, mark);
 }
 
+std::uint32_t MarkLists::count(std::uint64_t span) const noexcept {
+  if (newest_.span == span) return newest_.count;
+  const auto found = others_.find(span);
+  return found == others_.end() ? 0 : found->second.count;
+}
+
 std::uint32_t MarkLists::take(std::uint64_t span, const base::Id& key, std::vector<base::Id>& out) {
   if (newest_.span == span) {
     const std::uint32_t count = newest_.count;

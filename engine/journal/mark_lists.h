@@ -18,6 +18,8 @@ class MarkLists {
   static constexpr std::size_t kMaxSpans = 1u << 16;
 
   void add(std::uint64_t span, std::uint64_t mark);
+  // How many ids take() will append.
+  std::uint32_t count(std::uint64_t span) const noexcept;
   // Appends the ids of the span's marks to `out`, oldest first, and forgets them.
   std::uint32_t take(std::uint64_t span, const base::Id& key, std::vector<base::Id>& out);
 

@@ -125,12 +125,13 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
   const bool ended = status.ok() && file.header().clean == 0 && file.header().ended != 0;
   if (status.ok() && file.header().clean == 0) status = Recoverer(file, destination, result).run();
   if (!status.ok()) {
+    file.withdraw_claim();
     ++result.refused;
     result.problems.push_back(status.text());
     return;
   }
-  if (::unlink(path.c_str()) != 0) {
-    result.problems.push_back("cannot remove " + path + ": " + std::strerror(errno) +
+  if (::unlink(file.path().c_str()) != 0) {
+    result.problems.push_back("cannot remove " + file.path() + ": " + std::strerror(errno) +
                               "; its records are in the spool, remove it by hand");
   }
   ++result.journals;

@@ -174,11 +174,16 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
                             fetch ? static_cast<std::uint64_t>(span.duration_ns()) : record.aux,
                             record.closed_by);
   }
-  // After all that may find no memory: the events are given back once.
-  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr &&
-      !own_->resolve(gpu_events(record), span)) {
-    out.spans.pop_back();
-    return false;
+  if ((record.flags & record::kHasGpu) != 0 && own_ != nullptr) {
+    const std::size_t ids = out.mark_ids.size();
+    out.mark_ids.resize(ids + marks_.count(record.sequence));  // has the memory that take() needs
+    out.mark_ids.resize(ids);
+    // This comes after everything that can fail for lack of memory, because the events may be given
+    // back only once.
+    if (!own_->resolve(gpu_events(record), span)) {
+      out.spans.pop_back();
+      return false;
+    }
   }
   span.first_mark_id = static_cast<std::uint32_t>(out.mark_ids.size());
   span.mark_id_count = marks_.take(record.sequence, head.key, out.mark_ids);

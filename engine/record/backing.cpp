@@ -60,7 +60,11 @@ base::Status lock_file(int fd, const std::string& path) {
 // Real blocks on the disk, not a hole: a hole would turn a full disk into SIGBUS at the first
 // store.
 base::Status allocate(int fd, std::size_t from, std::size_t to, const std::string& path) {
-  if (::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from)) == 0) return {};
+  int refused = 0;
+  do {
+    refused = ::fallocate(fd, 0, static_cast<off_t>(from), static_cast<off_t>(to - from));
+  } while (refused != 0 && errno == EINTR);
+  if (refused == 0) return {};
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
     return base::Status::from_errno("cannot allocate " + path);
   }
@@ -68,6 +72,8 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   for (std::size_t at = from; at < to;) {
     const ssize_t done =
         ::pwrite(fd, zeros.data(), std::min(zeros.size(), to - at), static_cast<off_t>(at));
+    if (done < 0 && errno == EINTR) continue;
+    if (done == 0) errno = ENOSPC;  // nothing was written, and the call does not say why
     if (done <= 0) return base::Status::from_errno("cannot allocate " + path);
     at += static_cast<std::size_t>(done);
   }
@@ -193,14 +199,16 @@ void Backing::clear(bool remove) noexcept {
   path_.clear();
 }
 
-base::Status Backing::extend(std::uint32_t first) {
+base::Status Backing::enlarge_file() {
+  const std::size_t before = bytes_for(journal_header().block_count.load());
+  base::Status status = allocate(file_.get(), before, kRangeBytes, path_);
+  // What was allocated before the disk refused goes back: the spool needs it more.
+  if (!status.ok()) (void)!::ftruncate(file_.get(), static_cast<off_t>(before));
+  return status;
+}
+
+base::Status Backing::map_from(std::uint32_t first) {
   const std::size_t from = bytes_for(first);
-  if (base::Status status = allocate(file_.get(), from, kRangeBytes, path_); !status.ok()) {
-    // What was allocated before the disk refused goes back: the spool needs it more.
-    const std::size_t before = bytes_for(journal_header().block_count.load());
-    (void)!::ftruncate(file_.get(), static_cast<off_t>(before));
-    return status;
-  }
   if (::mmap(detail::g_base + from, kRangeBytes - from, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED, file_.get(), static_cast<off_t>(from)) == MAP_FAILED) {
     base::Status status = base::Status::from_errno("cannot map " + path_);

@@ -36,8 +36,11 @@ class Backing {
 
   // -- drain thread --
 
-  // Puts the blocks from `first` on, none of which was ever used, into the file.
-  base::Status extend(std::uint32_t first);
+  // Gives the file room for all blocks. The disk may take its time; threads record meanwhile.
+  base::Status enlarge_file();
+  // After enlarge_file(): puts the blocks from `first` on, none of which was ever used, into the
+  // file. No thread may take one of them meanwhile.
+  base::Status map_from(std::uint32_t first);
   // Touches pages, so that no recording thread has to fault them in.
   static void warm_header() noexcept;
   static void warm_block(std::uint32_t number) noexcept;

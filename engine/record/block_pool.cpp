@@ -46,7 +46,7 @@ std::uint32_t BlockPool::take() noexcept {
   bool low = false;
   if (number == 0) {
     number = take_fresh();
-    low = number + kLowBlocks >= file_end_.load(std::memory_order_relaxed);
+    low = number + kEarlyBlocks >= file_end_.load(std::memory_order_relaxed);
   }
   if (number == 0 || available_.fetch_sub(1) <= static_cast<std::int32_t>(kLowBlocks) || low)
     wake_.raise();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
@@ -83,6 +84,8 @@ base::Status Journal::attach_file(const std::string& path) {
       std::clamp(blocks_.fresh() + kLowBlocks + kLowBlocks / 2, kFirstBlocks, kMaxBlocks);
   base::Status status = backing_.attach(path, blocks, blocks_);
   if (status.ok()) blocks_.set_file_end(blocks);
+  looked_ns_ = base::monotonic_ns();
+  ring_blocks_ = ring_blocks();
   return status;
 }
 
@@ -90,14 +93,37 @@ void Journal::detach_file(bool remove) noexcept {
   if (backing_.detach(remove, blocks_)) blocks_.set_file_end(kMaxBlocks);
 }
 
+// Blocks that were ever used, without those that each thread takes when it begins: a crowd of new
+// threads does not mean that much is recorded.
+std::uint32_t Journal::ring_blocks() const noexcept {
+  const std::uint32_t lanes = lane_count();
+  return blocks_.fresh() - std::min(blocks_.fresh(), lanes + lanes / 4);
+}
+
+// Also where the drain thread is far behind: at this pace, the end comes before it is sure to look
+// again. On a busy machine it writes a batch and waits for its turn meanwhile.
+bool Journal::nears_file_end() noexcept {
+  constexpr std::uint64_t kLookAgainNs = 100'000'000, kMomentNs = 1'000'000;
+  constexpr std::uint32_t kSome = 16;  // fewer say nothing about the pace
+  if (blocks_.file_end() == kMaxBlocks) return false;
+  if (blocks_.nears_file_end()) return true;
+  const std::uint64_t now = base::monotonic_ns();
+  const std::uint64_t elapsed = std::max(now - std::exchange(looked_ns_, now), kMomentNs);
+  const std::uint32_t used = ring_blocks();
+  const std::uint32_t before = std::exchange(ring_blocks_, used);
+  if (used < before + kSome) return false;
+  return (used - before) * kLookAgainNs >= (blocks_.file_end() - blocks_.fresh()) * elapsed;
+}
+
 base::Status Journal::grow() {
-  if (!backing_.on_file() || !blocks_.nears_file_end()) return {};
+  if (!backing_.on_file() || !nears_file_end()) return {};
   // No thread waits for this: blocks beyond the end of the file are memory until then, and those in
-  // use stay so. A margin keeps what is taken meanwhile out of the range that is exchanged.
+  // use stay so. Only while memory is exchanged for the file, which takes microseconds, blocks are
+  // withheld. A margin keeps those that are taken meanwhile out of the range that is exchanged.
+  base::Status status = backing_.enlarge_file();
   const std::uint32_t first = std::max(blocks_.file_end(), blocks_.fresh() + kLowBlocks / 2);
-  base::Status status;
-  if (first < kMaxBlocks) {
-    if (blocks_.withhold(first)) status = backing_.extend(first);
+  if (status.ok() && first < kMaxBlocks) {
+    if (blocks_.withhold(first)) status = backing_.map_from(first);
     blocks_.restore();
   }
   blocks_.set_file_end(kMaxBlocks);  // a disk that refused is not asked again

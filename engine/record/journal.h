@@ -65,7 +65,8 @@ class Journal {
 
   // -- drain thread --
 
-  // Enlarges the file when recording comes near its end. Recording does not wait for it: beyond the
+  // Enlarges the file when recording comes near its end, or would do so before the drain thread is
+  // sure to call this again. Recording does not wait for it: beyond the
   // end are blocks in memory, which a kill would lose. Returns an error once when the disk refuses.
   base::Status grow();
   // The kernel writes dirty pages to the disk and write-protects them; the next store to one then
@@ -113,6 +114,8 @@ class Journal {
  private:
   Journal();
   void reset(std::uint32_t usable_blocks) noexcept;
+  bool nears_file_end() noexcept;
+  std::uint32_t ring_blocks() const noexcept;
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   // In the child: forgets everything that belongs to the parent.
@@ -124,6 +127,9 @@ class Journal {
   std::atomic<void (*)()> on_first_lane_{nullptr};
   std::unique_ptr<std::byte[]> remembered_;  // the header as remember_session found it
   Provenance forked_;                        // when the process last forked
+  // When nears_file_end() last looked, and what ring_blocks() said.
+  std::uint64_t looked_ns_ = 0;
+  std::uint32_t ring_blocks_ = 0;
 };
 
 }  // namespace sonde::record

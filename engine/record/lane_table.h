@@ -27,8 +27,8 @@ class LaneTable {
 
   // Forgets all lanes: their blocks are gone.
   void reset() noexcept;
-  // Lanes that are made from now on count further on than any lane can have got, so that no id
-  // comes twice under one key.
+  // New lanes start counting above any number that an earlier lane can have reached, so that no id
+  // repeats under one key.
   void skip_sequences() noexcept { first_sequence_ += std::uint64_t{1} << 34; }
   // Held around a fork, and while all lanes vanish.
   std::mutex& mutex() noexcept { return mutex_; }

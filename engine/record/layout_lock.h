@@ -23,7 +23,7 @@ inline struct flock owner_lock() noexcept {
 // What fcntl says on a file system without locks, as some network mounts are. Any other error means
 // that another process holds the lock.
 inline bool has_no_locks(int error) noexcept {
-  return error == ENOLCK || error == EOPNOTSUPP || error == EINVAL;
+  return error == ENOLCK || error == EOPNOTSUPP || error == EINVAL || error == ENOSYS;
 }
 
 }  // namespace sonde::record

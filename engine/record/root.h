@@ -17,10 +17,15 @@ inline std::uint64_t root_sequence() noexcept {
   return __atomic_load_n(&journal_header().session.sequence, __ATOMIC_RELAXED);
 }
 
-// Opens it now, on behalf of the calling thread, and returns its sequence. `name` is interned;
-// `attrs` are JSON members, left out where they are longer than the header has room for. With the
-// gate closed.
-std::uint64_t open_root(std::uint32_t name, std::string_view attrs) noexcept;
+struct OpenedRoot {
+  std::uint64_t sequence = 0;
+  std::uint32_t left_out = 0;  // members of `attrs` that found no room
+};
+
+// Opens it now, on behalf of the calling thread. `name` is interned; `attrs` are JSON members.
+// Where they are longer than the header has room for (kSessionTextBytes), each one that does not
+// fit behind those before it is left out. With the gate closed.
+OpenedRoot open_root(std::uint32_t name, std::string_view attrs) noexcept;
 
 // Any thread. Its further attributes, interned. One store: a process killed at this moment leaves
 // the old ones or the new ones.

@@ -86,19 +86,24 @@ base::Status DrainLoop::start() {
   const std::uint32_t seen = Journal::instance().wake().now();
   base::Status status = base::start_thread(thread_, "sonde-drain",
                                            [this, watch = watch_, seen] { run(*watch, seen); });
-  threadless_.store(!status.ok());
+  if (!status.ok()) go_without_thread();
   return status;
+}
+
+void DrainLoop::go_without_thread() noexcept {
+  if (thread_.joinable()) return;
+  threadless_.store(true);
+  requests_.finish(requests_.newest());  // a flush() that waits for the thread goes on without it
 }
 
 void DrainLoop::flush() {
   if (t_serves_sinks) return;
   const std::uint64_t mine = requests_.add();
-  if (threadless_.load()) {
-    drain_here();
-  } else {
+  if (!threadless_.load()) {
     Journal::instance().wake().raise();
     requests_.await(mine, base::deadline_after(kFlushPatienceNs));
   }
+  if (threadless_.load()) drain_here();
   const std::uint64_t deadline_ns = base::deadline_after(kForFlush.sinks_ns);
   sinks_.await(deadline_ns);
   base::await_host_thread(deadline_ns);
@@ -145,6 +150,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
+    if (termination_requested()) return on_termination_();  // a tick may take all the time there is
     const std::uint32_t seen = wake.now();
     const std::uint64_t newest = requests_.newest();
     try_tick();
@@ -224,13 +230,17 @@ void DrainLoop::try_tick() noexcept {
 }
 
 void DrainLoop::last_tick(const Patience& patience) {
+  const auto limit_spool = [&] {
+    sinks_.limit_spool(base::monotonic_ns() + patience.left(patience.blobs_ns));
+  };
+  limit_spool();  // what could not be written before must not use up the time of all the rest
   // The rest is waited for once the files are hurried.
   tick({.gpu_ns = patience.gpu_ns, .until_ns = patience.until_ns}, true);
   captures_.hurry();
   transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();
-  const std::uint64_t spool_deadline_ns = base::monotonic_ns() + patience.left(patience.blobs_ns);
-  if (!sinks_.flush(patience.left(patience.sinks_ns), true, spool_deadline_ns)) {
+  limit_spool();
+  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) {
     keeper_.keep_file();
     if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
       keeper_.say_left_behind(batches);

@@ -27,7 +27,7 @@ class DrainLoop {
     std::uint64_t sinks_ns = 0;                  // also for messages that the host has to get
     std::uint64_t until_ns = ~std::uint64_t{0};  // when all waiting ends (base::monotonic_ns)
 
-    // How much of one of the first four still lies before `until_ns`.
+    // Shortens one of the four times above so that it ends at `until_ns` at the latest.
     std::uint64_t left(std::uint64_t patience_ns) const noexcept;
   };
   // A signal ends the process at `until_ns`.
@@ -40,8 +40,8 @@ class DrainLoop {
 
   // Starts the thread. If that is not possible, flush() and finish() do its work.
   base::Status start();
-  // It could not be started, because there was no memory for what comes before.
-  void go_without_thread() noexcept { threadless_.store(!thread_.joinable()); }
+  // Called instead of start() when memory ran out before the thread could be started.
+  void go_without_thread() noexcept;
 
   // Any thread. Returns when everything recorded before the call has gone through the sinks, or
   // after 30 s, or once a sink that is not durable has kept it waiting for 2 s. On a thread that

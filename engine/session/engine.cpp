@@ -85,21 +85,25 @@ void Engine::start(Options options) {
   base::reset_log();
   base::reset_swallowed();
   state_->late_snapshots.store(0);
-  const bool on_demand = options.on_demand;
   {
     const std::lock_guard lock(state_->shared.lock);
     if (!state_->fresh) state_->shared.memory.clear();
     state_->shared.memory.set_capacity(options.trace_max_spans);
   }
   const auto fresh = std::make_shared<Session>(state_->shared, std::move(options));
-  const auto make_known = [&] {
+  const auto make_known = [&](std::shared_ptr<Session> session) {
     const std::lock_guard lock(state_->shared.lock);
-    state_->session = fresh;
+    state_->session = std::move(session);
   };
-  // The thread that wakes it has to find it, and may do so before begin() returns.
-  if (on_demand) make_known();
-  fresh->begin();
-  make_known();
+  // Before it begins: from then on flush() must leave the rings to it, and the thread that wakes it
+  // has to find it.
+  make_known(fresh);
+  try {
+    fresh->begin();
+  } catch (...) {  // no memory
+    make_known(nullptr);
+    throw;
+  }
 }
 
 void Engine::annotate(const std::vector<Attributes::Member>& members) {
@@ -155,9 +159,19 @@ void Engine::add_capture(snapshot::Capture capture, std::unique_ptr<snapshot::Bl
 }
 
 void Engine::flush() {
-  if (const auto current = session()) return current->flush();
-  if (!record::Journal::instance().room_is_short()) return;
-  const std::lock_guard lock(state_->shared.lock);
+  std::shared_ptr<Session> current;
+  {
+    // One lock for the question and the answer: a session that begins in between would have its
+    // records taken away.
+    const std::lock_guard lock(state_->shared.lock);
+    current = state_->session;
+    if (!current && record::Journal::instance().room_is_short()) move_to_memory();
+  }
+  if (current) current->flush();
+}
+
+// Without a session, the drain lock is held.
+void Engine::move_to_memory() {
   model::Batch batch;
   Moved moved;
   state_->shared.drainer.begin_pass();

@@ -84,6 +84,7 @@ class Engine {
   Engine();
   void forget_after_fork() noexcept;
   std::shared_ptr<class Session> session() const;
+  void move_to_memory();
   template <typename Read>
   void read(Read work);
   struct State;

@@ -2,12 +2,14 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <string>
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/record/journal.h"
+#include "engine/record/layout.h"
 #include "engine/record/names.h"
 #include "engine/record/root.h"
 #include "engine/session/engine.h"
@@ -29,14 +31,16 @@ void Session::begin() {
       // drains, holding this lock, and uses the anchor.
       const std::lock_guard lock(shared_.lock);
       Journal::instance().begin_session({options_.rank, options_.local_rank, options_.world_size});
-      open_root();
+      open_root(complaints);
     }
-    // What was recorded before has to be kept, so such a session opens at once.
-    asleep_.store(options_.on_demand && Journal::instance().lane_count() == 0);
-    if (asleep_.load()) {
+    const std::lock_guard lock(waking_);
+    begun_ = true;
+    if (options_.on_demand && Journal::instance().lane_count() == 0) {
       Journal::instance().on_first_lane(&Engine::awaken_session);
     } else {
-      complaints = open();
+      // What was recorded before has to be kept, so such a session opens at once.
+      asleep_.store(false);
+      open(complaints);
     }
   }
   speak("profiler", complaints);
@@ -47,9 +51,9 @@ void Session::awaken() {
   Complaints complaints;
   {
     const std::lock_guard lock(waking_);
-    if (!asleep_.exchange(false)) return;
+    if (!begun_ || !asleep_.exchange(false)) return;
     try {
-      complaints = open();
+      open(complaints);
     } catch (const std::exception&) {  // no memory: what is recorded stays in it until the end
       base::note_swallowed("session");
       loop_.go_without_thread();
@@ -75,12 +79,11 @@ bool Session::end_asleep() {
 
 // The caller says what went wrong, once no lock is held and the gate is open: speaking may need the
 // GIL.
-Complaints Session::open() {
-  Complaints complaints;
+void Session::open(Complaints& complaints) {
   keeper_.open(complaints);
   if (options_.handle_signals) watch_termination();
   const base::Status status = loop_.start();
-  if (status.ok()) return complaints;
+  if (status.ok()) return;
   base::note_swallowed("drain thread");
   unwatch_termination();  // no thread would act on the signal
   complaints.push_back(
@@ -88,14 +91,20 @@ Complaints Session::open() {
        status.text() +
            "; what is recorded is written only when the session is flushed or ends, and what does "
            "not fit into memory until then is dropped and counted"});
-  return complaints;
 }
 
-void Session::open_root() {
+void Session::open_root(Complaints& complaints) {
   std::uint32_t name = record::intern(options_.face.session_name());
   if (name == 0) name = record::intern(record::kAnySession);  // the table of names is full
-  const std::uint64_t sequence = record::open_root(name, options_.attrs);
-  root_id_ = base::make_id(Journal::instance().key(), sequence);
+  const record::OpenedRoot root = record::open_root(name, options_.attrs);
+  root_id_ = base::make_id(Journal::instance().key(), root.sequence);
+  if (root.left_out == 0) return;
+  base::note_swallowed("session");
+  complaints.push_back({"session-attrs",
+                        std::to_string(root.left_out) +
+                            " attributes of the session are left out, because there is room for " +
+                            std::to_string(record::kSessionTextBytes) +
+                            " bytes and all of them take " + std::to_string(options_.attrs.size())});
 }
 
 }  // namespace sonde::session

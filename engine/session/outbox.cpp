@@ -23,7 +23,9 @@ namespace sonde::session {
 
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
                   const Moved& moved, std::size_t snapshots) {
-  if (retry() && write(created_ns, batch_id, json, moved)) {
+  const bool late = send_deadline_ns_ != 0 && base::monotonic_ns() >= send_deadline_ns_;
+  const bool first = waiting_.empty() || (!late && retry(send_deadline_ns_));
+  if (first && write(created_ns, batch_id, json, moved)) {
     snapshots_written_.fetch_add(snapshots, std::memory_order_relaxed);
     return;
   }

@@ -24,10 +24,12 @@ class Outbox {
 
   explicit Outbox(spool::Directory& directory) : directory_(directory) {}
 
-  // Writes the batch and commits `moved`, or keeps both if earlier batches still wait.
-  // `snapshots`: how many records of them it holds. The journal has no copy of those.
+  // Writes the batch and commits `moved`, or keeps both if earlier batches still wait: those are
+  // tried until the deadline of retry_until(). `snapshots`: how many records of them it holds. The
+  // journal has no copy of those.
   void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
             const Moved& moved, std::size_t snapshots = 0);
+  void retry_until(std::uint64_t deadline_ns) noexcept { send_deadline_ns_ = deadline_ns; }
   // Tries what waits, oldest first, at least one, and stops at the deadline by monotonic_ns(); 0:
   // there is none. True when nothing is left.
   bool retry(std::uint64_t deadline_ns = 0);
@@ -71,6 +73,7 @@ class Outbox {
   spool::Directory& directory_;
   std::deque<Waiting> waiting_;
   std::size_t waiting_bytes_ = 0;
+  std::uint64_t send_deadline_ns_ = 0;
   std::atomic<std::uint64_t> failures_{0}, lost_{0}, waiting_count_{0}, snapshots_written_{0},
       snapshots_lost_{0};
 };

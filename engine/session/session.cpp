@@ -45,7 +45,8 @@ Session::Session(Shared& shared, Options options)
       keeper_(sinks_.durable() ? options_.output_dir : std::string()),
       transfer_(shared, keeper_, captures_, sinks_, options_.on_demand),
       loop_(transfer_, keeper_, captures_, sinks_, options_.flush_interval_ns,
-            [this] { end_by_signal(); }) {
+            [this] { end_by_signal(); }),
+      asleep_(options_.on_demand) {  // other threads see it before it begins
   base::set_face(options_.face);
 }
 

@@ -51,9 +51,9 @@ class Session {
   void await_exit_status();
 
  private:
-  Complaints open();
+  void open(Complaints& complaints);
   bool end_asleep();
-  void open_root();
+  void open_root(Complaints& complaints);
   void end_by_signal();
 
   Shared& shared_;
@@ -66,7 +66,8 @@ class Session {
   base::Id root_id_;
   bool awaits_exit_status_ = false;
   std::recursive_mutex waking_;
-  std::atomic<bool> asleep_{false};  // on demand, and nothing was recorded yet
+  bool begun_ = false;        // guarded by waking_: begin() has decided whether it sleeps
+  std::atomic<bool> asleep_;  // on demand, and nothing was recorded yet
 };
 
 }  // namespace sonde::session

@@ -110,11 +110,16 @@ void Sinks::skip(const Moved& moved) {
   }
 }
 
-bool Sinks::flush(std::uint64_t patience_ns, bool last, std::uint64_t spool_deadline_ns) noexcept {
+void Sinks::limit_spool(std::uint64_t deadline_ns) noexcept {
+  spool_deadline_ns_ = deadline_ns;
+  if (spool_) spool_->retry_until(deadline_ns);
+}
+
+bool Sinks::flush(std::uint64_t patience_ns, bool last) noexcept {
   bool written = store_held_back();
   if (!written && last && spool_) spool_->lose_snapshots(*held_back_);
   if (spool_) {
-    const auto flush_spool = [&] { return spool_->flush(spool_deadline_ns, last); };
+    const auto flush_spool = [&] { return spool_->flush(spool_deadline_ns_, last); };
     written = guarded(spool_->name(), flush_spool) && written;
   }
   for (const auto& each : deliveries_) each->flush(patience_ns, last);

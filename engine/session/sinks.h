@@ -36,9 +36,11 @@ class Sinks {
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
   // For a batch that has to leave no run behind: only trace() shows it.
   void remember(const OutgoingBatch& batch);
-  // True when nothing is left that only the journal has. The spool stops at its deadline (0: there
-  // is none). Each of the others has `patience_ns`, from its turn on; await() waits for them.
-  bool flush(std::uint64_t patience_ns, bool last, std::uint64_t spool_deadline_ns = 0) noexcept;
+  // From now on the spool tries what could not be written until then only; 0: there is no deadline.
+  void limit_spool(std::uint64_t deadline_ns) noexcept;
+  // True when nothing is left that only the journal has. Each sink but the spool has `patience_ns`,
+  // from its turn on; await() waits for them.
+  bool flush(std::uint64_t patience_ns, bool last) noexcept;
   // Any thread. Waits until the sinks that are not durable have everything that was accepted.
   void await(std::uint64_t deadline_ns) noexcept;
   // The session is over: a sink that is not done by now is left behind.
@@ -70,6 +72,7 @@ class Sinks {
   void skip(const Moved& moved);
 
   std::unique_ptr<SpoolSink> spool_;
+  std::uint64_t spool_deadline_ns_ = 0;
   MemorySink memory_;
   std::vector<std::unique_ptr<Delivery>> deliveries_;
   Sink::Needs needs_;

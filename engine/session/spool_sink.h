@@ -26,9 +26,11 @@ class SpoolSink : public Sink {
   Needs needs() const noexcept override { return {.snapshots = true}; }
   // May be called again with a batch for which it has thrown: nothing of that batch is committed.
   void accept(const OutgoingBatch& batch) override;
-  // Tries again what could not be written. At the end the snapshots among it are given up, of which
-  // the journal has no copy.
+  // Tries again what could not be written. At the end of the session it gives up waiting snapshots,
+  // because the journal has no copy of them.
   bool flush(std::uint64_t deadline_ns, bool last) override;
+  // By then accept() stops trying what could not be written; 0: there is no deadline.
+  void retry_until(std::uint64_t deadline_ns) noexcept { outbox_.retry_until(deadline_ns); }
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
   void lose(const OutgoingBatch& batch) noexcept;

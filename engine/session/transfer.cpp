@@ -34,7 +34,8 @@ void rest_a_moment() noexcept {
   ::nanosleep(&moment, nullptr);
 }
 
-// At its end nothing is given up any more, whatever was thrown: the next session waits again.
+// Switches giving up off again at the end of the block, even after an exception, so that the next
+// session waits for its GPU times.
 class GivingUp {
  public:
   explicit GivingUp(Waiting& waiting) noexcept : waiting_(waiting) {}

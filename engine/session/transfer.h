@@ -35,7 +35,7 @@ class Transfer {
   void await_gpu(std::uint64_t patience_ns, bool give_up);
   // Moves the captures that are complete. Waits that long for statistics and for files under way.
   void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);
-  // Moves all captures, with what there is of them.
+  // Moves all captures, whether or not they are complete.
   void give_up_captures();
   // Begins again where pages of the journal were lost, and returns true. The drain lock is held.
   bool start_over_if_lost();

@@ -20,6 +20,7 @@
 #include "tests/engine/journal/memory_destination.h"
 #include "tests/engine/support/dead_journal.h"
 #include "tests/engine/support/journal_image.h"
+#include "tests/engine/support/refuse.h"
 #include "tests/engine/support/slots.h"
 
 namespace sonde::journal {
@@ -232,6 +233,22 @@ TEST(Recover, ManyLanesDoNotMakeOneHugeBatch) {
   recover_into(destination, dir.path());
   EXPECT_EQ(destination.all.spans.size(), 48'000u);
   EXPECT_LE(destination.largest, 33'000u);
+}
+
+TEST(Recover, WithoutLocksAJournalIsRecoveredOnce) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), record_sample);
+  testing::in_child([&] {
+    if (!testing::refuse_locks(ENOSYS)) GTEST_SKIP() << "cannot filter calls here";
+    MemoryDestination destination;
+    destination.before = [] { return base::Status(ENOSPC, "full"); };
+    EXPECT_EQ(recover_into(destination, dir.path()).refused, 1u);
+    EXPECT_TRUE(std::filesystem::exists(path)) << "the next one may try";
+    destination.before = [] { return base::Status(); };
+    EXPECT_EQ(recover_into(destination, dir.path()).journals, 1u);
+    EXPECT_EQ(destination.all.spans.size(), 4u);
+    EXPECT_TRUE(testing::files_in(dir / "live").empty());
+  });
 }
 
 TEST(Recover, OtherVersionIsLeftWhereItIs) {

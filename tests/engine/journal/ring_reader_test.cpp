@@ -49,6 +49,52 @@ JournalImage with_spans(std::uint64_t spans) {
   return image;
 }
 
+// Looks whether there is room for the marks of the span when its GPU events are given back.
+class RoomAtResolve : public OwnSpans {
+ public:
+  explicit RoomAtResolve(const model::Batch& batch) : batch_(batch) {}
+  Uncertain uncertain(std::uint64_t) override { return Uncertain::kRead; }
+  bool resolve(const GpuEvents&, model::Span&) override {
+    room_ = batch_.mark_ids.capacity() - batch_.mark_ids.size();
+    return true;
+  }
+  std::size_t room() const { return room_; }
+
+ private:
+  const model::Batch& batch_;
+  std::size_t room_ = 0;
+};
+
+// If the marks found no memory afterwards, the span would be read again, and its events would be
+// given back twice.
+TEST(RingReader, GivesGpuEventsBackOnlyOnceNothingCanFail) {
+  JournalImage image;
+  image.ring(2, 0);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    record::MarkRecord mark = {};
+    mark.kind = record::RecordKind::kMark;
+    mark.name = image.name("loss");
+    mark.sequence = 10 + i;
+    mark.span = 1;
+    mark.on_open_scope = 1;
+    image.put(2, i, mark);
+  }
+  record::SpanRecord span = JournalImage::span(1, image.name("work"));
+  span.flags = record::kHasGpu;
+  image.put(2, 3, span);
+  image.lane(0).first_block.store(2);
+  image.lane(0).head.store(4);
+
+  model::Batch batch;
+  RoomAtResolve own(batch);
+  RingReader reader(image.view(), &own);
+  record::RingTail cursor = {};
+  reader.read(image.lane(0), cursor, ~std::size_t{0}, batch, nullptr);
+  ASSERT_EQ(batch.spans.size(), 1u);
+  EXPECT_EQ(batch.spans[0].mark_id_count, 3u);
+  EXPECT_GE(own.room(), 3u);
+}
+
 TEST(RingReader, FollowsTheChainOfBlocks) {
   JournalImage image = with_spans(1500);
   const Reading reading = read(image);

@@ -79,11 +79,15 @@ TEST(BlockPool, WakesTheDrainThreadNearTheEndOfTheFile) {
     pool->set_file_end(kFirstBlocks);
     EXPECT_FALSE(pool->nears_file_end());
     const std::uint32_t seen = pool->wake().now();
-    while (pool->fresh() + kLowBlocks < kFirstBlocks) pool->take();
-    EXPECT_TRUE(pool->nears_file_end());
+    while (pool->fresh() + kEarlyBlocks < kFirstBlocks) pool->take();
     EXPECT_EQ(pool->wake().now(), seen);
     pool->take();
-    EXPECT_NE(pool->wake().now(), seen);
+    EXPECT_NE(pool->wake().now(), seen) << "when a quarter is in use";
+    while (pool->fresh() + kLowBlocks < kFirstBlocks) {
+      EXPECT_FALSE(pool->nears_file_end());
+      pool->take();
+    }
+    EXPECT_TRUE(pool->nears_file_end());
     pool->set_file_end(kMaxBlocks);
     EXPECT_FALSE(pool->nears_file_end()) << "there is nothing to enlarge";
   });

@@ -170,6 +170,35 @@ TEST(Journal, GrowsWhileLittleIsLeft) {
   });
 }
 
+// Takes that many blocks at once, and says whether the file grows when the drain thread looks.
+bool grows_after(std::uint32_t blocks, useconds_t wait_us) {
+  Journal& journal = Journal::instance();
+  const std::size_t before = journal.file_bytes();
+  for (std::uint32_t i = 0; i < blocks; ++i) journal.take_block();
+  ::usleep(wait_us);
+  EXPECT_TRUE(journal.grow().ok());
+  return journal.file_bytes() > before;
+}
+
+TEST(Journal, GrowsEarlyWhereTheEndWouldComeBeforeTheNextLook) {
+  const TempDir dir;
+  in_child([&] {
+    ASSERT_TRUE(attach(dir / "a.journal").ok());
+    EXPECT_TRUE(grows_after(kFirstBlocks - kLowBlocks - 30, 0));
+  });
+  in_child([&] {
+    ASSERT_TRUE(attach(dir / "b.journal").ok());
+    EXPECT_FALSE(grows_after(kFirstBlocks - kLowBlocks - 30, 200'000)) << "there is time";
+  });
+  in_child([&] {
+    ASSERT_TRUE(attach(dir / "c.journal").ok());
+    for (std::uint32_t i = 0; i < kFirstBlocks / 4; ++i) {
+      ASSERT_NE(Journal::instance().take_lane(LaneState::kThread, 0), nullptr);
+    }
+    EXPECT_FALSE(grows_after(kFirstBlocks / 4, 0)) << "threads begin, and little is recorded";
+  });
+}
+
 TEST(Journal, BehindTheEndOfTheFileIsMemoryUntilItGrows) {
   const TempDir dir;
   in_child([&] {

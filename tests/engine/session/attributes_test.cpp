@@ -48,6 +48,24 @@ TEST(Attributes, AreThoseOfTheSpan) {
   });
 }
 
+TEST(Attributes, AnIdThatFindsNoRoomIsLeftOutAloneAndThatIsSaid) {
+  const TempDir dir;
+  in_child([&] {
+    const testing::LogLines log;
+    Options options = spool_to(dir.path());
+    options.attrs = R"("pid":1,"run_id":")" + std::string(3000, 'x') + R"(","host":"{a, \"b\"}")";
+    {
+      const RunningSession session(options);
+      EXPECT_EQ(engine().counters().swallowed.by_place.at("session"), 1u);
+    }
+    const SpoolContents spool = read_spool(dir.path());
+    EXPECT_EQ(session_attrs(spool.spans), R"("pid":1,"host":"{a, \"b\"}")");
+    EXPECT_TRUE(find_span(spool.spans, "sonde.session")->is_session());
+    EXPECT_EQ(testing::LogLines::count("1 attributes of the session are left out"), 1u)
+        << testing::LogLines::all();
+  });
+}
+
 TEST(Attributes, WhatFindsNoRoomIsLeftOutTheLongestFirst) {
   in_child([] {
     const RunningSession session(spool_to(""));

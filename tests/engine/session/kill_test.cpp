@@ -50,6 +50,7 @@ void record_for_ever(int thread, Progress& progress) {
     if (i % 3 == 0) testing::mark("m", static_cast<double>(i));
     testing::close(scope);
     progress.closed[thread].store(i + 1);
+    if (i % 64 == 0) std::this_thread::yield();  // the drain thread needs its turn
   }
 }
 
@@ -64,10 +65,30 @@ std::int64_t count_losses(const std::string& output_dir) {
   return losses;
 }
 
-void check(const std::string& output_dir, const Progress& progress, std::int64_t losses) {
+// How many of the spans 0, 1, 2... are missing, and how many of those are not the newest.
+struct Missing {
+  std::int64_t all = 0, before_others = 0;
+};
+
+Missing find_missing(const std::vector<int>& seen) {
+  Missing missing;
+  for (const int times : seen) {
+    if (times == 0) {
+      ++missing.all;
+    } else {
+      missing.before_others = missing.all;
+    }
+  }
+  return missing;
+}
+
+// `damaged`: where recovery found rings that it could not read to their end. Their last blocks were
+// memory only: on a busy machine the drain thread may come too late to enlarge the file.
+void check(const std::string& output_dir, const Progress& progress, std::int64_t losses,
+           std::uint64_t damaged) {
   const auto spool = read_spool(output_dir);
   int sessions = 0, outers = 0;
-  std::int64_t missing = 0;
+  Missing missing;
   std::vector<std::vector<int>> seen(kThreads);
   for (const model::Span& span : spool.spans) {
     if (span.name == "sonde.session") ++sessions;
@@ -91,10 +112,16 @@ void check(const std::string& output_dir, const Progress& progress, std::int64_t
     mine.resize(std::max(mine.size(), closed));
     for (std::size_t i = 0; i < mine.size(); ++i) {
       EXPECT_LE(mine[i], 1) << "span " << i << " of thread " << t;
-      missing += mine[i] == 0;
     }
+    const Missing of_thread = find_missing(mine);
+    missing.all += of_thread.all;
+    missing.before_others += of_thread.before_others;
   }
-  EXPECT_EQ(missing, losses);
+  if (damaged == 0) {
+    EXPECT_EQ(missing.all, losses);
+  } else {
+    EXPECT_LE(missing.before_others, losses) << "only the newest of each thread may be missing";
+  }
 }
 
 TEST(Kill, AtRandomMoments) {
@@ -114,8 +141,8 @@ TEST(Kill, AtRandomMoments) {
     ::usleep(random() % 40'000);
     child.kill_and_wait();
     const std::int64_t losses = count_losses(dir.path());
-    spool::recover_directory(dir.path());
-    check(dir.path(), *progress, losses);
+    const model::Recovery recovery = spool::recover_directory(dir.path());
+    check(dir.path(), *progress, losses, recovery.damaged);
     EXPECT_TRUE(files_in(dir / "live", ".journal").empty());
     ::munmap(progress, sizeof(Progress));
     if (::testing::Test::HasFailure()) return;

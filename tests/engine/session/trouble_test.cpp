@@ -340,5 +340,26 @@ TEST(Outbox, GivesUpTheOldestBeyondItsBoundAndCountsIt) {
   });
 }
 
+TEST(Outbox, PastItsDeadlineABatchJoinsThoseThatWait) {
+  const TempDir dir;
+  std::ofstream(dir / "spool") << "in the way";
+  in_child([&] {
+    LogLines log;
+    spool::Directory directory(dir.path(), ~std::uint64_t{0});
+    Outbox outbox(directory);
+    outbox.send(1, {0, 1}, "{}", {});
+    std::filesystem::remove(dir / "spool");
+    outbox.retry_until(1);
+    outbox.send(2, {0, 2}, "{}", {});
+    EXPECT_EQ(outbox.waiting(), 2u);
+    outbox.retry_until(0);
+    outbox.send(3, {0, 3}, "{}", {});
+    EXPECT_EQ(outbox.waiting(), 0u);
+    outbox.retry_until(1);
+    outbox.send(4, {0, 4}, "{}", {});
+    EXPECT_EQ(outbox.waiting(), 0u) << "the disk works, as far as is known";
+  });
+}
+
 }  // namespace
 }  // namespace sonde::session
