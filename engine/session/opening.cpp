@@ -100,11 +100,12 @@ void Session::open_root(Complaints& complaints) {
   root_id_ = base::make_id(Journal::instance().key(), root.sequence);
   if (root.left_out == 0) return;
   base::note_swallowed("session");
-  complaints.push_back({"session-attrs",
-                        std::to_string(root.left_out) +
+  complaints.push_back(
+      {"session-attrs", std::to_string(root.left_out) +
                             " attributes of the session are left out, because there is room for " +
                             std::to_string(record::kSessionTextBytes) +
-                            " bytes and all of them take " + std::to_string(options_.attrs.size())});
+                            " bytes and all of them take " +
+                            std::to_string(options_.attrs.size())});
 }
 
 }  // namespace sonde::session
