@@ -38,8 +38,8 @@ using testing::engine;
 using testing::files_in;
 using testing::TempDir;
 
-// A run whose spool has 60 batches waiting. `while_slow` runs when the disk takes them again, slowly:
-// all of them would take six seconds. After five, the signal would kill.
+// Ends a run whose spool has 60 batches waiting. `while_slow` runs when the disk takes them again,
+// slowly: all of them would take six seconds. After five, the signal would kill.
 void terminate(const std::string& output_dir, const std::function<void()>& while_slow) {
   Child child([&](const Child::Say& say) {
     const testing::LogLines log;
