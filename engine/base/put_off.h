@@ -11,8 +11,8 @@ namespace sonde::base {
 
 inline thread_local bool t_calls_host = false;
 
-// While this object exists, the thread counts as running the host's code; constructed with false, it
-// counts as not running it.
+// While this object exists, the thread counts as running the host's code; constructed with false,
+// it counts as not running it.
 class CallsHost {
  public:
   explicit CallsHost(bool calls = true) noexcept : before_(std::exchange(t_calls_host, calls)) {}

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/journal/inspect.h"
 #include "engine/record/layout.h"
 #include "engine/record/layout_lock.h"
 

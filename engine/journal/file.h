@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/file.h"
@@ -11,6 +12,8 @@
 #include "engine/record/layout.h"
 
 namespace sonde::journal {
+
+inline constexpr std::string_view kJournalSuffix = ".journal";
 
 class File {
  public:

@@ -8,13 +8,13 @@
 #include "engine/base/id.h"
 #include "engine/base/status.h"
 #include "engine/journal/destination.h"
+#include "engine/journal/file.h"
 #include "engine/journal/ring_reader.h"
 #include "engine/model/process.h"
 
 namespace sonde::journal {
 
 inline constexpr std::string_view kLiveFolder = "live";
-inline constexpr std::string_view kJournalSuffix = ".journal";
 // `<20-digit ns>-<32 hex>.journal`: the order of names is the order of time.
 std::string file_name(std::int64_t started_ns, const base::Id& key);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/file.h"
+#include "engine/journal/file.h"
 #include "engine/journal/inspect.h"
 #include "engine/spool/directory.h"
 #include "engine/spool/reader.h"

@@ -9,7 +9,6 @@
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/record/journal.h"
-#include "engine/record/layout.h"
 #include "engine/record/names.h"
 #include "engine/record/root.h"
 #include "engine/session/engine.h"

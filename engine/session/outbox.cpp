@@ -18,6 +18,7 @@
 #include "engine/journal/commit.h"
 #include "engine/record/journal.h"
 #include "engine/session/moved.h"
+#include "engine/session/signals.h"
 
 namespace sonde::session {
 
@@ -48,7 +49,8 @@ bool Outbox::retry(std::uint64_t deadline_ns) {
     snapshots_written_.fetch_add(oldest.snapshots, std::memory_order_relaxed);
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
-    if (deadline_ns != 0 && base::monotonic_ns() >= deadline_ns) break;
+    if (deadline_ns == 0 ? termination_requested() != 0 : base::monotonic_ns() >= deadline_ns)
+      break;
   }
   return waiting_.empty();
 }

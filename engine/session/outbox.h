@@ -31,7 +31,7 @@ class Outbox {
             const Moved& moved, std::size_t snapshots = 0);
   void retry_until(std::uint64_t deadline_ns) noexcept { send_deadline_ns_ = deadline_ns; }
   // Tries what waits, oldest first, at least one, and stops at the deadline by monotonic_ns(); 0:
-  // there is none. True when nothing is left.
+  // there is none, but it stops for a signal that ends the process. True when nothing is left.
   bool retry(std::uint64_t deadline_ns = 0);
   // The rings moved on without anything to write (threads came and went).
   void skip(const Moved& moved);

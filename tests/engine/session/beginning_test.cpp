@@ -11,9 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/clock.h"
-#include "engine/record/generation.h"
 #include "engine/record/journal.h"
-#include "engine/record/names.h"
 #include "engine/session/session.h"
 #include "engine/session/shared.h"
 #include "tests/engine/support/refuse.h"
@@ -32,19 +30,20 @@ using testing::stop;
 using testing::TempDir;
 using Names = std::vector<std::string>;
 
-// Starts a session, and calls flush() on another thread while the session begins. There is so
-// little room for records that a flush() without a session would move them into the memory.
-void start_during_a_flush(const std::function<void()>& start) {
+// Starts a session in `output_dir`, and calls flush() on another thread while the session begins.
+// There is so little room for records that a flush() without a session would move them into the
+// memory.
+void start_during_a_flush(const std::string& output_dir, const std::function<void()>& start) {
   record::Journal& journal = record::Journal::instance();
-  std::unique_lock names(record::detail::names_mutex());
-  const record::Generation before = record::generation();
+  std::unique_lock backing(journal.backing());
   std::thread starter(start);
-  while (record::generation() == before) std::this_thread::yield();
-  std::vector<std::uint32_t> blocks;  // the session waits for the names, to add that of its span
+  // The session has made its journal's file and waits to move onto it.
+  while (files_in(output_dir + "/live").empty()) std::this_thread::yield();
+  std::vector<std::uint32_t> blocks;
   while (!journal.room_is_short()) blocks.push_back(journal.take_block());
   std::thread flusher([] { engine().flush(); });
   ::usleep(20'000);
-  names.unlock();
+  backing.unlock();
   starter.join();
   flusher.join();
   for (const std::uint32_t block : blocks) journal.free_block(block);
@@ -55,7 +54,7 @@ TEST(Beginning, AFlushMeanwhileLeavesTheRecordsToTheSession) {
   in_child([&] {
     engine();
     testing::close(testing::open("before"));
-    start_during_a_flush([&] { engine().start(spool_to(dir.path())); });
+    start_during_a_flush(dir.path(), [&] { engine().start(spool_to(dir.path())); });
     EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"before"}));
     stop();
     EXPECT_EQ(names_of(read_spool(dir.path()).spans), (Names{"before", "sonde.session"}));
@@ -69,7 +68,7 @@ TEST(Beginning, AFlushMeanwhileDoesNotWaitForAThreadThatCannotBeStarted) {
     engine();
     testing::close(testing::open("before"));
     const std::uint64_t began = base::monotonic_ns();
-    start_during_a_flush([&] {
+    start_during_a_flush(dir.path(), [&] {
       EXPECT_TRUE(testing::refuse_threads());  // for the thread that starts the session only
       engine().start(spool_to(dir.path()));
     });

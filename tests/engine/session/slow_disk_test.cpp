@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -37,12 +38,12 @@ using testing::engine;
 using testing::files_in;
 using testing::TempDir;
 
-// What waits would take six seconds. After five, the signal would kill.
-TEST(SlowDisk, ATerminatedRunStopsWritingInTimeToEndProperly) {
-  const TempDir dir;
+// Ends a run whose spool has 60 batches waiting. `while_slow` runs when the disk takes them again,
+// slowly: all of them would take six seconds. After five, the signal would kill.
+void terminate(const std::string& output_dir, const std::function<void()>& while_slow) {
   Child child([&](const Child::Say& say) {
     const testing::LogLines log;
-    Options options = testing::spool_to(dir.path());
+    Options options = testing::spool_to(output_dir);
     options.handle_signals = true;
     options.flush_interval_ns = 3'600'000'000'000;
     engine().start(options);
@@ -54,17 +55,34 @@ TEST(SlowDisk, ATerminatedRunStopsWritingInTimeToEndProperly) {
     EXPECT_EQ(engine().counters().waiting_batches, 60u);
     g_disk.store(Disk::kSlow);
     say();
+    while_slow();
     testing::sleep_for_ever();
   });
   ASSERT_TRUE(child.heard());
+  ::usleep(300'000);
   const int status = child.kill_and_wait(SIGTERM);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
-  EXPECT_GE(files_in(dir / "spool", ".json").size(), 10u) << "it used the time that there is";
-  const auto left = files_in(dir / "live", ".journal");
+}
+
+void expect_a_proper_end(const std::string& output_dir) {
+  EXPECT_GE(files_in(output_dir + "/spool", ".json").size(), 10u) << "it used the time there is";
+  const auto left = files_in(output_dir + "/live", ".journal");
   ASSERT_EQ(left.size(), 1u) << "with what could not be written";
   journal::File file;
   ASSERT_TRUE(file.open(left[0], false).ok());
   EXPECT_EQ(file.header().ended, 1u) << "it was not killed in the middle";
+}
+
+TEST(SlowDisk, ATerminatedRunStopsWritingInTimeToEndProperly) {
+  const TempDir dir;
+  terminate(dir.path(), [] {});
+  expect_a_proper_end(dir.path());
+}
+
+TEST(SlowDisk, ARunThatIsTerminatedWhileItWritesWhatWaitedDoesSoToo) {
+  const TempDir dir;
+  terminate(dir.path(), [] { engine().flush(); });
+  expect_a_proper_end(dir.path());
 }
 
 }  // namespace
