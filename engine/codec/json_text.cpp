@@ -171,8 +171,8 @@ bool parse_real(std::string_view token, double& out) {
   // 1e999 is legal JSON. from_chars does not say on which side the number is out of range; strtod
   // does, but it goes by the locale of the program.
   if (result.ec == std::errc::result_out_of_range) {
-    static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
-    out = ::strtod_l(std::string(token).c_str(), nullptr, plain);
+    static const locale_t kPlain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    out = ::strtod_l(std::string(token).c_str(), nullptr, kPlain);
     return true;
   }
   return result.ec == std::errc();

@@ -31,6 +31,7 @@
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/pass.h"
+#include "engine/hook/verdict.h"
 #include "engine/record/generation.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
