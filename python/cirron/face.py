@@ -18,6 +18,7 @@ ADVICE = {
     "journal-gone": "call shutdown() and then profile() to get a new journal",
     "journal": "make it writable or pass profile(path=...)",
     "spool-write": "free space, make it writable or pass profile(path=...)",
+    "records-lost": "free space there, make it writable, or pass profile(path=...)",
     "blob-nowhere": 'pass profile(path=...) and output="spool"',
     "snapshots-dropped": "snapshot_drop_count in health() counts them: take them less often",
     "blob-size": 'if that is too much, pass snapshots="sampled" with a small sample_rate, or '
