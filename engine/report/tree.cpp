@@ -199,14 +199,24 @@ class TreeText {
 
   void rest_line(std::string_view name, const OfName& rest, std::size_t depth) {
     out_.append(2 * depth, ' ');
-    out_ += fmt::format("... {} more {} - total ", rest.hidden, name);
-    model::append_duration(out_, rest.total_ns);
-    out_ += ", mean ";
-    model::append_duration(out_, rest.total_ns / static_cast<std::int64_t>(rest.hidden));
-    if (rest.dispatched != 0)
-      model::append_dispatch(out_, rest.on_device == rest.hidden ? rest.device_ns : model::kNone);
+    out_ += fmt::format("... {} more {} - ", rest.hidden, name);
+    total_and_mean(rest.total_ns, rest.hidden);
+    if (rest.dispatched != 0) {
+      model::append_dispatch(out_, model::kNone);
+      if (rest.on_device == rest.hidden) {
+        out_ += ", on the device ";
+        total_and_mean(rest.device_ns, rest.hidden);
+      }
+    }
     if (rest.failed != 0) out_ += fmt::format(", {} of them failed", rest.failed);
     out_ += '\n';
+  }
+
+  void total_and_mean(std::int64_t total_ns, std::size_t count) {
+    out_ += "total ";
+    model::append_duration(out_, total_ns);
+    out_ += ", mean ";
+    model::append_duration(out_, total_ns / static_cast<std::int64_t>(count));
   }
 
   std::span<const model::Span> spans_;

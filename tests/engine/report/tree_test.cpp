@@ -52,7 +52,8 @@ TEST(TreeText, TimesThatAreOnlyTheHosts) {
   EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
             "epoch - 100us\n"
             "  batch - 1us dispatch, 40us on the device\n"
-            "  ... 2 more batch - total 3us, mean 1us dispatch, 60us on the device\n");
+            "  ... 2 more batch - total 3us, mean 1us dispatch, on the device total 60us, "
+            "mean 30us\n");
 }
 
 TEST(TreeText, HintsComeLastAndOnce) {
