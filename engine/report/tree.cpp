@@ -77,7 +77,9 @@ class TreeText {
     std::size_t earlier = 0;
     if (options_.sibling_limit != 0 && runs.size() > options_.sibling_limit)
       earlier = runs.size() - options_.sibling_limit;
-    if (earlier != 0) out_ += fmt::format("{:{}}... {} earlier runs\n", "", 2 * depth, earlier);
+    if (earlier != 0)
+      out_ += fmt::format("{:{}}... {} earlier run{}\n", "", 2 * depth, earlier,
+                          earlier == 1 ? "" : "s");
     for (const auto& [run, roots] : runs) {
       if (earlier != 0) {
         --earlier;

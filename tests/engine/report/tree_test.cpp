@@ -129,6 +129,8 @@ TEST(TreeText, RunsOfRanks) {
 TEST(TreeText, OfManyRunsTheNewestAreShown) {
   const std::string text = text_of_runs(runs_on_rank(0, 5), {.sibling_limit = 2});
   EXPECT_TRUE(text.starts_with("... 3 earlier runs\nrun 4 of 5, ")) << text;
+  const std::string one = text_of_runs(runs_on_rank(0, 3), {.sibling_limit = 2});
+  EXPECT_TRUE(one.starts_with("... 1 earlier run\nrun 2 of 3, ")) << one;
 }
 
 std::vector<Span> epoch_of_steps(std::int64_t steps) {
