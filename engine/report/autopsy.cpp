@@ -246,15 +246,25 @@ std::string ended_text(const Autopsy& autopsy) {
   return out;
 }
 
+// Something to report, although nothing is left to recover.
+bool failed(const model::Span& session) {
+  const std::string how = model::attr_text(session, model::kEndedByAttr);
+  return how == "exception" || how == "signal" ||
+         (how == "exit" && session.attr(model::kExitCodeAttr).integer() != 0);
+}
+
 }  // namespace
 
 std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
-    return fmt::format(
-               "nothing to report in {}: no process is running there, and every process that died "
-               "has been recovered\n",
-               autopsy.directory) +
-           ended_text(autopsy);
+    constexpr std::string_view kNone =
+        "no process is running there, and every process that died has been recovered";
+    const bool unusual = std::ranges::any_of(autopsy.ended, failed);
+    if (!unusual) {
+      return fmt::format("nothing to report in {}: {}\n", autopsy.directory, kNone) +
+             ended_text(autopsy);
+    }
+    return fmt::format("{}: {}\n", autopsy.directory, kNone) + ended_text(autopsy);
   }
   std::string out = processes_text(autopsy.processes, autopsy.now_ns);
   out += ended_text(autopsy);

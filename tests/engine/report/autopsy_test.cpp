@@ -225,6 +225,7 @@ Autopsy of_ended_processes() {
 
 TEST(AutopsyText, ProcessesThatEnded) {
   const std::string text = autopsy_text(of_ended_processes());
+  EXPECT_EQ(text.find("nothing to report"), std::string::npos) << text;
   EXPECT_TRUE(
       text.ends_with("recovered\n"
                      "processes that ended, the newest last:\n"
