@@ -151,8 +151,8 @@ class ProcessText {
     last_marks();
   }
 
-  // Marks of the spans above are in their lines already. The others are on scopes that were open, or
-  // on spans that closed earlier; the names of some of those are not known.
+  // Marks of the spans above are in their lines already. The others are on scopes that were open,
+  // or on spans that closed earlier; the names of some of those are not known.
   void last_marks() {
     std::string named, nameless;
     for (const model::Mark& mark : process_.last_marks) {
