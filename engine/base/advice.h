@@ -37,6 +37,7 @@ inline constexpr Advice kAdvice[] = {
     {"spool-cap", "raise the cap or move files away"},
     {"spool-write", "free space or make the directory writable"},
     {"snapshots-lost", ""},
+    {"records-lost", "free space there, make it writable, or choose another output directory"},
     {"sinks-full", "find out what blocks standard output or the logging handlers"},
     {"sinks-late", "find out what blocks standard output or the logging handlers"},
     {"tick", "please report this"},

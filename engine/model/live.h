@@ -2,6 +2,7 @@
 // end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,8 +18,9 @@ namespace sonde::model {
 struct LiveSpan {
   Span span;
   std::vector<Mark> marks;
-  Place place;      // the scopes around it
-  std::string api;  // of its session; empty: no session is known
+  Place place;                 // the scopes around it
+  std::string api;             // of its session; empty: no session is known
+  std::size_t more_marks = 0;  // older ones, which are not in `marks`
 };
 
 struct ProcessEvent {

@@ -23,7 +23,9 @@ struct BySpan {
 MarkIndex::MarkIndex(std::span<const Mark> marks) {
   marks_.reserve(marks.size());
   for (const Mark& mark : marks) marks_.push_back(&mark);
-  std::stable_sort(marks_.begin(), marks_.end(), BySpan{});
+  std::stable_sort(marks_.begin(), marks_.end(), [](const Mark* a, const Mark* b) {
+    return a->span_id == b->span_id ? a->ts_ns < b->ts_ns : BySpan{}(a, b);
+  });
 }
 
 std::span<const Mark* const> MarkIndex::of(const base::Id& span) const {

@@ -1,4 +1,4 @@
-// Marks grouped by their span.
+// Marks grouped by their span, in order of time.
 #pragma once
 
 #include <span>
@@ -14,11 +14,11 @@ class MarkIndex {
  public:
   MarkIndex() = default;
   explicit MarkIndex(std::span<const Mark> marks);
-  // In order of arrival.
+  // In order of time: what is still in a journal is read before what is stored.
   std::span<const Mark* const> of(const base::Id& span) const;
 
  private:
-  std::vector<const Mark*> marks_;  // sorted by span
+  std::vector<const Mark*> marks_;  // sorted by span and time
 };
 
 }  // namespace sonde::model

@@ -40,6 +40,7 @@ struct ProcessState {
   std::vector<OpenScope> open;   // by lane, outermost first; the session before all others
   std::vector<Span> last_spans;  // oldest first
   std::vector<Mark> last_marks;
+  std::vector<Span> marked_spans;  // closed before those, and some of the last marks are on them
   std::uint64_t unflushed_spans = 0, unflushed_marks = 0;
   std::uint64_t lost_records = 0;
   std::uint64_t damaged = 0;  // records that cannot be read

@@ -151,24 +151,35 @@ class ProcessText {
     last_marks();
   }
 
-  // Marks of the spans above are in their lines already. The others are on scopes that were open.
+  // Marks of the spans above are in their lines already. The others are on scopes that were open,
+  // or on spans that closed earlier; the names of some of those are not known.
   void last_marks() {
-    bool first = true;
+    std::string named, nameless;
     for (const model::Mark& mark : process_.last_marks) {
       const auto on_it = [&](const model::Span& span) { return span.id == mark.span_id; };
       if (std::any_of(process_.last_spans.begin(), process_.last_spans.end(), on_it)) continue;
-      if (first) out_ += "  last marks on other scopes:\n";
-      first = false;
-      out_ += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
-      model::append_value(out_, mark);
-      const auto scope = std::find_if(process_.open.begin(), process_.open.end(),
-                                      [&](const OpenScope& open) { return on_it(open.span); });
-      if (scope != process_.open.end()) {
-        out_ += " on ";
-        model::append_label(out_, scope->span);
+      const model::Span* scope = scope_of(mark);
+      std::string& out = scope != nullptr ? named : nameless;
+      out += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
+      model::append_value(out, mark);
+      if (scope != nullptr) {
+        out += " on ";
+        model::append_label(out, *scope);
       }
-      out_ += '\n';
+      out += '\n';
     }
+    if (!named.empty()) out_ += "  last marks on other scopes:\n" + named;
+    if (!nameless.empty()) out_ += "  last marks of spans that closed earlier:\n" + nameless;
+  }
+
+  // Null: it is not known.
+  const model::Span* scope_of(const model::Mark& mark) const {
+    for (const OpenScope& open : process_.open) {
+      if (open.span.id == mark.span_id) return &open.span;
+    }
+    const auto& earlier = process_.marked_spans;
+    const auto found = std::ranges::find(earlier, mark.span_id, &model::Span::id);
+    return found == earlier.end() ? nullptr : &*found;
   }
 
   void losses() {
@@ -235,15 +246,25 @@ std::string ended_text(const Autopsy& autopsy) {
   return out;
 }
 
+// Something to report, although nothing is left to recover.
+bool failed(const model::Span& session) {
+  const std::string how = model::attr_text(session, model::kEndedByAttr);
+  return how == "exception" || how == "signal" ||
+         (how == "exit" && session.attr(model::kExitCodeAttr).integer() != 0);
+}
+
 }  // namespace
 
 std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
-    return fmt::format(
-               "nothing to report in {}: no process is running there, and every process that died "
-               "has been recovered\n",
-               autopsy.directory) +
-           ended_text(autopsy);
+    constexpr std::string_view kNone =
+        "no process is running there, and every process that died has been recovered";
+    const bool unusual = std::ranges::any_of(autopsy.ended, failed);
+    if (!unusual) {
+      return fmt::format("nothing to report in {}: {}\n", autopsy.directory, kNone) +
+             ended_text(autopsy);
+    }
+    return fmt::format("{}: {}\n", autopsy.directory, kNone) + ended_text(autopsy);
   }
   std::string out = processes_text(autopsy.processes, autopsy.now_ns);
   out += ended_text(autopsy);

@@ -9,6 +9,7 @@
 #include "engine/model/line.h"
 #include "engine/model/live.h"
 #include "engine/model/trace.h"
+#include "engine/report/more_marks.h"
 #include "engine/report/times.h"
 
 namespace sonde::report {
@@ -29,6 +30,7 @@ std::string live_line(const model::LiveSpan& span, bool several_ranks) {
   std::vector<const model::Mark*> marks;
   for (const model::Mark& mark : span.marks) marks.push_back(&mark);
   model::append_line(out, span.span, marks);
+  append_more_marks(out, span.more_marks);
   return out + '\n';
 }
 

@@ -22,6 +22,7 @@
 #include "engine/model/trace.h"
 #include "engine/model/tree.h"
 #include "engine/report/hint.h"
+#include "engine/report/more_marks.h"
 #include "engine/report/runs.h"
 
 namespace sonde::report {
@@ -76,7 +77,9 @@ class TreeText {
     std::size_t earlier = 0;
     if (options_.sibling_limit != 0 && runs.size() > options_.sibling_limit)
       earlier = runs.size() - options_.sibling_limit;
-    if (earlier != 0) out_ += fmt::format("{:{}}... {} earlier runs\n", "", 2 * depth, earlier);
+    if (earlier != 0)
+      out_ += fmt::format("{:{}}... {} earlier run{}\n", "", 2 * depth, earlier,
+                          earlier == 1 ? "" : "s");
     for (const auto& [run, roots] : runs) {
       if (earlier != 0) {
         --earlier;
@@ -89,45 +92,75 @@ class TreeText {
     }
   }
 
-  // Same-named siblings beyond the limit.
-  struct Rest {
+  // Siblings of one name.
+  struct OfName {
     std::size_t seen = 0;
-    std::size_t left_out = 0;
-    std::size_t closed = 0, dispatched = 0, on_device = 0;
+    bool newest_seen = false;
+    bool told = false;  // the line about those that are hidden is drawn
+    std::size_t shown_failures = 0;
+    // Of those that are hidden.
+    std::size_t hidden = 0, failed = 0, dispatched = 0, on_device = 0;
     std::int64_t total_ns = 0, device_ns = 0;
   };
-  using RestByName = std::unordered_map<std::string_view, Rest>;
+  using ByName = std::unordered_map<std::string_view, OfName>;
 
-  bool beyond_limit(Rest& rest) const {
-    return options_.sibling_limit != 0 && ++rest.seen > options_.sibling_limit;
+  // Ended in a way that a reader looks for.
+  static bool failed(const model::Span& span) {
+    return span.attr(model::kExceptionAttr) ||
+           (span.is_session() && !model::ending_of(span).empty());
   }
 
-  RestByName count_rest(Children list) const {
-    RestByName rests;
-    for (const std::uint32_t i : list) {
-      Rest& rest = rests[spans_[i].name];
-      if (!beyond_limit(rest)) continue;
-      ++rest.left_out;
-      if (spans_[i].open()) continue;
-      ++rest.closed;
-      rest.total_ns = analysis::add_capped(rest.total_ns, spans_[i].duration_ns());
-      if (spans_[i].dispatched()) ++rest.dispatched;
-      if (spans_[i].gpu_ns == model::kNone) continue;
-      ++rest.on_device;
-      rest.device_ns = analysis::add_capped(rest.device_ns, spans_[i].gpu_ns);
+  // Where a run is, or where it ended.
+  static bool is_a_last_place(const model::Span& span) {
+    const std::string_view closed_by = span.closed_by();
+    return span.open() || closed_by == model::kClosedByDeath || closed_by == "shutdown";
+  }
+
+  // Which of the siblings are hidden: those of a name beyond the limit, but not where the run is or
+  // ended, and of those that failed not the newest. `goes_on`: the newest is shown too.
+  std::vector<bool> hide(Children list, bool goes_on, ByName& names) const {
+    std::vector<bool> hidden(list.size(), false);
+    const std::size_t limit = options_.sibling_limit;
+    if (limit == 0 || list.size() <= limit) return hidden;
+    for (std::size_t k = 0; k < list.size(); ++k)
+      hidden[k] = ++names[spans_[list[k]].name].seen > limit;
+    for (std::size_t k = list.size(); k-- > 0;) {
+      if (!hidden[k]) continue;
+      const model::Span& span = spans_[list[k]];
+      OfName& name = names[span.name];
+      const bool newest = !std::exchange(name.newest_seen, true);
+      const bool has_failed = failed(span);
+      if (is_a_last_place(span) || (newest && goes_on) ||
+          (has_failed && name.shown_failures < limit)) {
+        hidden[k] = false;
+        if (has_failed) ++name.shown_failures;
+      } else {
+        add_hidden(name, span, has_failed);
+      }
     }
-    for (auto& [name, rest] : rests) rest.seen = 0;
-    return rests;
+    return hidden;
   }
 
-  void siblings(Children list, std::size_t depth) {
-    RestByName rests = count_rest(list);
-    for (const std::uint32_t i : list) {
-      Rest& rest = rests[spans_[i].name];
-      if (!beyond_limit(rest)) {
-        line(i, depth);
-      } else if (rest.seen == options_.sibling_limit + 1) {
-        rest_line(spans_[i].name, rest, depth);
+  static void add_hidden(OfName& name, const model::Span& span, bool has_failed) {
+    ++name.hidden;
+    if (has_failed) ++name.failed;
+    name.total_ns = analysis::add_capped(name.total_ns, span.duration_ns());
+    if (span.dispatched()) ++name.dispatched;
+    if (span.gpu_ns == model::kNone) return;
+    ++name.on_device;
+    name.device_ns = analysis::add_capped(name.device_ns, span.gpu_ns);
+  }
+
+  // `goes_on`: their parent is where the run is, or where it ended.
+  void siblings(Children list, std::size_t depth, bool goes_on = false) {
+    ByName names;
+    const std::vector<bool> hidden = hide(list, goes_on, names);
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const std::string_view name = spans_[list[k]].name;
+      if (!hidden[k]) {
+        line(list[k], depth);
+      } else if (OfName& same = names[name]; !std::exchange(same.told, true)) {
+        rest_line(name, same, depth);
       }
     }
   }
@@ -136,12 +169,12 @@ class TreeText {
     constexpr std::size_t kMaxMarks = 64, kDeepest = 128;
     out_.append(2 * depth, ' ');
     const auto marks = marks_.of(spans_[i].id);
-    model::append_line(out_, spans_[i], marks.first(std::min(marks.size(), kMaxMarks)));
+    model::append_line(out_, spans_[i], marks.last(std::min(marks.size(), kMaxMarks)));
     name_child(spans_[i]);
     // How it was cut short, if it was.
     if (const std::string how = model::ending_of(spans_[i]); !how.empty())
       out_ += fmt::format(" [{}]", how);
-    if (marks.size() > kMaxMarks) out_ += fmt::format(" ({} more marks)", marks.size() - kMaxMarks);
+    append_more_marks(out_, marks.size() - std::min(marks.size(), kMaxMarks));
     if (options_.attrs && !spans_[i].attrs.empty()) {
       out_ += ' ';
       model::append_attrs(out_, spans_[i].attrs);
@@ -149,7 +182,7 @@ class TreeText {
     out_ += '\n';
     const Children below = tree_.children_of(i);
     if (depth < kDeepest) {
-      siblings(below, depth + 1);
+      siblings(below, depth + 1, is_a_last_place(spans_[i]));
     } else if (!below.empty()) {
       out_.append(2 * (depth + 1), ' ');
       out_ += "... deeper levels are left out\n";
@@ -166,16 +199,26 @@ class TreeText {
     out_ += fmt::format(", pid {})", span.pid);
   }
 
-  void rest_line(std::string_view name, const Rest& rest, std::size_t depth) {
+  void rest_line(std::string_view name, const OfName& rest, std::size_t depth) {
     out_.append(2 * depth, ' ');
-    out_ += fmt::format("... {} more {} - total ", rest.left_out, name);
-    model::append_duration(out_, rest.total_ns);
-    out_ += ", mean ";
-    model::append_duration(
-        out_, rest.closed == 0 ? 0 : rest.total_ns / static_cast<std::int64_t>(rest.closed));
-    if (rest.dispatched != 0)
-      model::append_dispatch(out_, rest.on_device == rest.closed ? rest.device_ns : model::kNone);
+    out_ += fmt::format("... {} more {} - ", rest.hidden, name);
+    total_and_mean(rest.total_ns, rest.hidden);
+    if (rest.dispatched != 0) {
+      model::append_dispatch(out_, model::kNone);
+      if (rest.on_device == rest.hidden) {
+        out_ += ", on the device ";
+        total_and_mean(rest.device_ns, rest.hidden);
+      }
+    }
+    if (rest.failed != 0) out_ += fmt::format(", {} of them failed", rest.failed);
     out_ += '\n';
+  }
+
+  void total_and_mean(std::int64_t total_ns, std::size_t count) {
+    out_ += "total ";
+    model::append_duration(out_, total_ns);
+    out_ += ", mean ";
+    model::append_duration(out_, total_ns / static_cast<std::int64_t>(count));
   }
 
   std::span<const model::Span> spans_;

@@ -11,7 +11,8 @@
 namespace sonde::report {
 
 struct TreeOptions {
-  // Siblings of one name that are printed; the rest becomes one line that adds them up. 0: all.
+  // Siblings of one name that are printed; the rest becomes one line that adds them up. Shown in
+  // any case: where the run is or ended, and the newest that failed. 0: all.
   std::size_t sibling_limit = 20;
   bool attrs = false;  // attributes after the marks, as JSON
   // If given, and a rank has more than one run: a line above each run says which it is.

@@ -115,13 +115,15 @@ bool Examination::has_open(const base::Id& span) const {
 
 bool is_death(const model::Span& span) { return span.closed_by() == model::kClosedByDeath; }
 
-// Keeps the newest spans, their marks, and the newest of the other marks, which are on open scopes.
+// Keeps the newest spans, their marks, and the newest of the other marks. These are on open scopes,
+// or on spans that closed earlier.
 void shorten(ProcessState& process) {
   const auto keep_last = [](auto& items, auto time_of) {
     std::stable_sort(items.begin(), items.end(),
                      [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
     if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
   };
+  std::vector<model::Span> known = process.last_spans;
   keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
   const auto is_shown = [&](const model::Mark& mark) {
     return std::any_of(process.last_spans.begin(), process.last_spans.end(),
@@ -132,6 +134,10 @@ void shorten(ProcessState& process) {
   std::vector<model::Mark> newest(others, process.last_marks.end());
   process.last_marks.erase(others, process.last_marks.end());
   keep_last(newest, [](const model::Mark& mark) { return mark.ts_ns; });
+  std::erase_if(known, [&](const model::Span& span) {
+    return std::ranges::find(newest, span.id, &model::Mark::span_id) == newest.end();
+  });
+  process.marked_spans = std::move(known);
   process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
 }
 

@@ -20,6 +20,7 @@
 #include "engine/model/live.h"
 #include "engine/model/process.h"
 #include "engine/model/trace.h"
+#include "engine/run/mark_keeper.h"
 #include "engine/run/source.h"
 
 namespace sonde::run {
@@ -223,7 +224,8 @@ void Follower::take(const model::Batch& batch) {
 }
 
 void Follower::add_span(const model::Span& span) {
-  Waiting added{{span, marks_.take(span.id, *text_), {span.parent_id}, {}}, looks_, text_};
+  MarkKeeper::Taken taken = marks_.take(span.id, *text_);
+  Waiting added{{span, std::move(taken.marks), {span.parent_id}, {}, taken.dropped}, looks_, text_};
   added.live.span.name = text_->copy(span.name);
   added.live.span.attrs = text_->copy(span.attrs);
   spans_.push_back(std::move(added));

@@ -1,6 +1,8 @@
 #include "engine/run/mark_keeper.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,10 @@ namespace sonde::run {
 
 void MarkKeeper::keep(const model::Mark& mark) {
   constexpr std::size_t kPerSpan = 64, kInAll = 100'000;
-  auto& kept = by_span_[mark.span_id];
+  auto& [kept, dropped] = by_span_[mark.span_id];
   if (kept.size() >= kPerSpan) {
+    ++dropped;
+    if (mark.ts_ns < kept.front().mark.ts_ns) return;
     kept.pop_front();
     --kept_;
   }
@@ -22,21 +26,27 @@ void MarkKeeper::keep(const model::Mark& mark) {
     kept_ = 0;
     return;
   }
-  kept.push_back({mark, std::string(mark.name), std::string(mark.text), std::string(mark.attrs)});
+  const auto later = [](std::int64_t ts_ns, const OwnedMark& each) {
+    return ts_ns < each.mark.ts_ns;
+  };
+  const auto place = std::upper_bound(kept.begin(), kept.end(), mark.ts_ns, later);
+  kept.insert(place,
+              {mark, std::string(mark.name), std::string(mark.text), std::string(mark.attrs)});
   ++kept_;
 }
 
-std::vector<model::Mark> MarkKeeper::take(const base::Id& span, base::Arena& arena) {
-  std::vector<model::Mark> out;
+MarkKeeper::Taken MarkKeeper::take(const base::Id& span, base::Arena& arena) {
+  Taken out;
   const auto found = by_span_.find(span);
   if (found == by_span_.end()) return out;
-  for (OwnedMark& owned : found->second) {
+  for (OwnedMark& owned : found->second.kept) {
     owned.mark.name = arena.copy(owned.name);
     owned.mark.text = arena.copy(owned.text);
     owned.mark.attrs = arena.copy(owned.attrs);
-    out.push_back(owned.mark);
+    out.marks.push_back(owned.mark);
   }
-  kept_ -= found->second.size();
+  out.dropped = found->second.dropped;
+  kept_ -= found->second.kept.size();
   by_span_.erase(found);
   return out;
 }

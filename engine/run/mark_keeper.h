@@ -15,17 +15,27 @@ namespace sonde::run {
 
 class MarkKeeper {
  public:
-  // Copies the mark. Of one span only the newest are kept.
+  struct Taken {
+    std::vector<model::Mark> marks;  // in order of time
+    std::size_t dropped = 0;         // older ones
+  };
+
+  // Copies the mark. Of one span only the newest are kept. They may come in any order: what is
+  // still in a journal is read before what is stored.
   void keep(const model::Mark& mark);
   // Hands out the marks of a span, with their text in the arena, and forgets them.
-  std::vector<model::Mark> take(const base::Id& span, base::Arena& arena);
+  Taken take(const base::Id& span, base::Arena& arena);
 
  private:
   struct OwnedMark {
     model::Mark mark;
     std::string name, text, attrs;
   };
-  std::unordered_map<base::Id, std::deque<OwnedMark>, base::IdHash> by_span_;
+  struct OfSpan {
+    std::deque<OwnedMark> kept;  // in order of time
+    std::size_t dropped = 0;
+  };
+  std::unordered_map<base::Id, OfSpan, base::IdHash> by_span_;
   std::size_t kept_ = 0;
 };
 

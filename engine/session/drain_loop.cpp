@@ -240,11 +240,8 @@ void DrainLoop::last_tick(const Patience& patience) {
   transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();
   limit_spool();
-  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) {
-    keeper_.keep_file();
-    if (const std::uint64_t batches = sinks_.waiting(); batches != 0)
-      keeper_.say_left_behind(batches);
-  }
+  if (!sinks_.flush(patience.left(patience.sinks_ns), true)) keeper_.keep_file();
+  keeper_.say_left_behind(sinks_.left_behind());
   // The deadline counts from here, because the spool may have taken its time.
   const std::uint64_t deadline_ns = base::deadline_after(patience.left(patience.sinks_ns));
   sinks_.await(deadline_ns);

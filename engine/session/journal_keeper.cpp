@@ -21,7 +21,9 @@
 #include "engine/model/process.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/session/contents.h"
 #include "engine/session/counters.h"
+#include "engine/session/left_behind.h"
 #include "engine/spool/directory.h"
 #include "engine/spool/recovery.h"
 
@@ -36,6 +38,12 @@ constexpr std::int64_t kClockStepNs = 100'000'000;
 constexpr std::string_view kLeaveRoom =
     "leave room on the disk for 65 MiB per process, and leave the files in live/ alone";
 
+constexpr const char* kNoJournal =
+    "; recording goes on in memory, but a killed process will lose what is not flushed";
+constexpr const char* kNoDirectory =
+    "; recording goes on in memory, and nothing of it will be on disk unless this is mended before "
+    "the run ends";
+
 // Between the two clocks. It changes when the system clock is set.
 std::int64_t clock_offset() {
   return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
@@ -43,6 +51,10 @@ std::int64_t clock_offset() {
 
 void warn(const char* key, std::string text) noexcept {
   base::log_once(LogLevel::kWarning, "flush", key, std::move(text));
+}
+
+std::string counted(std::uint64_t count, const char* noun) {
+  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
 std::string recovered_text(const model::Recovery& recovery, const std::string& output_dir) {
@@ -71,11 +83,10 @@ void JournalKeeper::open(Complaints& complaints) {
     if (const base::Status status = attach(); !status.ok()) {
       base::note_swallowed("journal");
       // One cause, one warning: what cannot hold the journal cannot hold the spool either.
-      complaints.push_back(
-          {usable_ ? "journal" : "spool-write",
-           status.text() +
-               "; recording goes on in memory, but a killed process will lose what is not flushed",
-           "make " + output_dir_ + " writable or choose another output directory"});
+      complaints.push_back({usable_ ? "journal" : "spool-write",
+                            status.text() + (usable_ ? kNoJournal : kNoDirectory),
+                            "make " + output_dir_ +
+                                " writable, free space there, or choose another output directory"});
     }
   }
   Journal::instance().remember_session();
@@ -199,15 +210,21 @@ void JournalKeeper::recover() {
     warn("recovery", "a journal of an earlier run was left alone: " + recovery.problems.front());
 }
 
-void JournalKeeper::say_left_behind(std::uint64_t batches) const {
-  if (!usable_) return;  // said at the start
-  const std::string left = std::to_string(batches) + " batches could not be written to " +
-                           base::join_path(output_dir_, spool::kSpoolFolder);
+void JournalKeeper::say_left_behind(const LeftBehind& left) const {
+  const std::string not_written =
+      " could not be written to " + base::join_path(output_dir_, spool::kSpoolFolder);
   const Journal& journal = Journal::instance();
-  warn("left-behind", journal.on_file()
-                          ? left + " and stay in " + journal.path() +
-                                ": free some space, then run sonde autopsy " + output_dir_
-                          : left + " and are lost: there was no room for a journal either");
+  Contents lost = left.given_up;
+  if (!journal.on_file()) {
+    lost.add(left.waiting);
+  } else if (left.batches != 0) {
+    warn("left-behind", std::to_string(left.batches) + " batches" + not_written + " and stay in " +
+                            journal.path() + ": free some space, then run sonde autopsy " +
+                            output_dir_);
+  }
+  if (lost.spans + lost.marks == 0) return;
+  warn("records-lost", (left.why.empty() ? "" : left.why + "; ") + counted(lost.spans, "span") +
+                           " and " + counted(lost.marks, "mark") + not_written + " and are lost");
 }
 
 void JournalKeeper::count(Counters& all) const {

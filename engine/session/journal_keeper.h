@@ -12,6 +12,7 @@
 #include "engine/record/lane.h"
 #include "engine/session/attributes.h"
 #include "engine/session/counters.h"
+#include "engine/session/left_behind.h"
 
 namespace sonde::session {
 
@@ -52,8 +53,8 @@ class JournalKeeper {
   void say_lost_pages() noexcept;
   // Moves journals of dead processes into the spool, the first time it is called.
   void recover_once() noexcept;
-  // Says, when the session ends, how many batches could not be written to the spool.
-  void say_left_behind(std::uint64_t batches) const;
+  // Says, when the session ends, what could not be written to the spool.
+  void say_left_behind(const LeftBehind& left) const;
   // The process is about to die by a signal: marks the journal as ended and removes its file if all
   // of it is in the spool.
   void end_by_signal();

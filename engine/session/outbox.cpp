@@ -17,20 +17,22 @@
 #include "engine/base/swallowed.h"
 #include "engine/journal/commit.h"
 #include "engine/record/journal.h"
+#include "engine/session/contents.h"
+#include "engine/session/left_behind.h"
 #include "engine/session/moved.h"
 #include "engine/session/signals.h"
 
 namespace sonde::session {
 
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
-                  const Moved& moved, std::size_t snapshots) {
+                  const Moved& moved, const Contents& contents) {
   const bool late = send_deadline_ns_ != 0 && base::monotonic_ns() >= send_deadline_ns_;
   const bool first = waiting_.empty() || (!late && retry(send_deadline_ns_));
   if (first && write(created_ns, batch_id, json, moved)) {
-    snapshots_written_.fetch_add(snapshots, std::memory_order_relaxed);
+    snapshots_written_.fetch_add(contents.snapshots, std::memory_order_relaxed);
     return;
   }
-  waiting_.push_back({created_ns, batch_id, std::string(json), moved, snapshots});
+  waiting_.push_back({created_ns, batch_id, std::string(json), moved, contents});
   waiting_bytes_ += json.size();
   try {
     while (waiting_bytes_ > kMaxWaitingBytes && waiting_.size() > 1) give_up_one();
@@ -46,7 +48,7 @@ bool Outbox::retry(std::uint64_t deadline_ns) {
     const Waiting& oldest = waiting_.front();
     if (!write(oldest.created_ns, oldest.batch_id, oldest.json, oldest.moved)) return false;
     waiting_bytes_ -= oldest.json.size();
-    snapshots_written_.fetch_add(oldest.snapshots, std::memory_order_relaxed);
+    snapshots_written_.fetch_add(oldest.contents.snapshots, std::memory_order_relaxed);
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
     if (deadline_ns == 0 ? termination_requested() != 0 : base::monotonic_ns() >= deadline_ns)
@@ -65,11 +67,14 @@ bool Outbox::write(std::int64_t created_ns, const base::Id& batch_id, std::strin
     commits.withdraw();
     failures_.fetch_add(1, std::memory_order_relaxed);
     base::note_swallowed("spool");
-    base::log_once(base::LogLevel::kWarning, "flush", "spool-write",
-                   status.text() +
-                       "; batches wait in memory and are tried again; beyond 64 MiB the oldest are "
-                       "dropped",
-                   "free space or make " + directory_.path() + " writable");
+    trouble_ = status.text();
+    const bool in_journal = record::Journal::instance().on_file();
+    base::log_once(
+        base::LogLevel::kWarning, "flush", "spool-write",
+        trouble_ +
+            "; batches wait in memory and are tried again; beyond 64 MiB the oldest are dropped" +
+            (in_journal ? "" : ", and those that still wait when the run ends are lost"),
+        "free space or make " + directory_.path() + " writable");
     return false;
   }
   commit(moved);
@@ -94,8 +99,9 @@ void Outbox::abandon() {
 }
 
 void Outbox::give_up_one() {
-  const auto victim = std::find_if(waiting_.begin(), waiting_.end(),
-                                   [](const Waiting& batch) { return batch.snapshots != 0; });
+  const auto victim = std::find_if(waiting_.begin(), waiting_.end(), [](const Waiting& batch) {
+    return batch.contents.snapshots != 0;
+  });
   give_up(victim == waiting_.end() ? waiting_.begin() : victim);
 }
 
@@ -103,14 +109,21 @@ std::uint64_t Outbox::drop_snapshots() {
   const std::uint64_t before = snapshots_lost();
   for (std::size_t i = waiting_.size(); i-- > 0;) {
     const auto batch = waiting_.begin() + static_cast<std::ptrdiff_t>(i);
-    if (batch->snapshots != 0) give_up(batch);
+    if (batch->contents.snapshots != 0) give_up(batch);
   }
   waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
   return snapshots_lost() - before;
 }
 
-void Outbox::lose(std::size_t snapshots) noexcept {
-  lose_snapshots(snapshots);
+LeftBehind Outbox::left_behind() const {
+  LeftBehind left{waiting_.size(), {}, given_up_, trouble_};
+  for (const Waiting& batch : waiting_) left.waiting.add(batch.contents);
+  return left;
+}
+
+void Outbox::lose(const Contents& contents) noexcept {
+  lose_snapshots(contents.snapshots);
+  given_up_.add(contents);
   lost_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -122,7 +135,7 @@ void Outbox::give_up(std::deque<Waiting>::iterator batch) {
     std::prev(batch)->moved.append(batch->moved);
   }
   waiting_bytes_ -= batch->json.size();
-  lose(batch->snapshots);
+  lose(batch->contents);
   waiting_.erase(batch);
 }
 

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "engine/base/id.h"
+#include "engine/session/contents.h"
+#include "engine/session/left_behind.h"
 #include "engine/session/moved.h"
 #include "engine/spool/directory.h"
 
@@ -25,10 +27,9 @@ class Outbox {
   explicit Outbox(spool::Directory& directory) : directory_(directory) {}
 
   // Writes the batch and commits `moved`, or keeps both if earlier batches still wait: those are
-  // tried until the deadline of retry_until(). `snapshots`: how many records of them it holds. The
-  // journal has no copy of those.
+  // tried until the deadline of retry_until(). The journal has no copy of the snapshots in it.
   void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
-            const Moved& moved, std::size_t snapshots = 0);
+            const Moved& moved, const Contents& contents = {});
   void retry_until(std::uint64_t deadline_ns) noexcept { send_deadline_ns_ = deadline_ns; }
   // Tries what waits, oldest first, at least one, and stops at the deadline by monotonic_ns(); 0:
   // there is none, but it stops for a signal that ends the process. True when nothing is left.
@@ -39,8 +40,8 @@ class Outbox {
   void forget_positions();
   // Gives up the waiting batches that hold snapshots; returns how many snapshot records they had.
   std::uint64_t drop_snapshots();
-  // Counts a batch that send() could not take, with so many records of snapshots.
-  void lose(std::size_t snapshots) noexcept;
+  // Counts a batch that send() could not take.
+  void lose(const Contents& contents) noexcept;
   void lose_snapshots(std::size_t snapshots) noexcept {
     snapshots_lost_.fetch_add(snapshots, std::memory_order_relaxed);
   }
@@ -56,6 +57,8 @@ class Outbox {
     return snapshots_lost_.load(std::memory_order_relaxed);
   }
   std::uint64_t waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
+  // For the draining thread.
+  LeftBehind left_behind() const;
 
  private:
   struct Waiting {
@@ -63,7 +66,7 @@ class Outbox {
     base::Id batch_id;
     std::string json;
     Moved moved;
-    std::size_t snapshots;
+    Contents contents;
   };
   bool write(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
              const Moved& moved);
@@ -74,6 +77,8 @@ class Outbox {
   std::deque<Waiting> waiting_;
   std::size_t waiting_bytes_ = 0;
   std::uint64_t send_deadline_ns_ = 0;
+  Contents given_up_;
+  std::string trouble_;  // why the last write failed
   std::atomic<std::uint64_t> failures_{0}, lost_{0}, waiting_count_{0}, snapshots_written_{0},
       snapshots_lost_{0};
 };

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "engine/base/id.h"
+#include "engine/session/contents.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
 #include "engine/session/event_stream_sink.h"
+#include "engine/session/left_behind.h"
 #include "engine/session/line_sink.h"
 #include "engine/session/moved.h"
 #include "engine/session/options.h"
@@ -134,8 +136,15 @@ void Sinks::close() noexcept {
   for (const auto& each : deliveries_) each->close();
 }
 
-std::uint64_t Sinks::waiting() const noexcept {
-  return (spool_ ? spool_->waiting() : 0) + (held_back_ ? 1 : 0);
+LeftBehind Sinks::left_behind() const {
+  LeftBehind left;
+  if (!spool_) return left;
+  left = spool_->left_behind();
+  if (held_back_) {
+    ++left.batches;
+    left.waiting.add(Contents::of(held_back_->records));
+  }
+  return left;
 }
 
 void Sinks::forget_positions() {

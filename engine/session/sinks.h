@@ -11,6 +11,7 @@
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
+#include "engine/session/left_behind.h"
 #include "engine/session/memory_sink.h"
 #include "engine/session/moved.h"
 #include "engine/session/options.h"
@@ -48,8 +49,8 @@ class Sinks {
 
   // The rest is for the durable sink; without one nothing happens.
 
-  // Batches that are not written yet.
-  std::uint64_t waiting() const noexcept;
+  // For the draining thread: what is not written yet, and what never will be.
+  LeftBehind left_behind() const;
   // The journal started over: positions in it are void.
   void forget_positions();
   // The session is over, and what could not be written stays in the journal.

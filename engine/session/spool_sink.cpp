@@ -9,6 +9,7 @@
 #include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/model/trace.h"
+#include "engine/session/contents.h"
 #include "engine/session/counters.h"
 #include "engine/session/moved.h"
 #include "engine/session/outgoing_batch.h"
@@ -30,12 +31,12 @@ void SpoolSink::accept(const OutgoingBatch& batch) {
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
   outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
-               records.snapshots.size());
+               Contents::of(records));
 }
 
 void SpoolSink::lose(const OutgoingBatch& batch) noexcept {
   lost_some_ = true;
-  outbox_.lose(batch.records.snapshots.size());
+  outbox_.lose(Contents::of(batch.records));
 }
 
 bool SpoolSink::flush(std::uint64_t deadline_ns, bool last) {

@@ -9,6 +9,7 @@
 
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
+#include "engine/session/left_behind.h"
 #include "engine/session/moved.h"
 #include "engine/session/outbox.h"
 #include "engine/session/outgoing_batch.h"
@@ -57,6 +58,8 @@ class SpoolSink : public Sink {
   // Any thread.
   const std::string& path() const noexcept { return directory_.path(); }
   std::uint64_t waiting() const noexcept { return outbox_.waiting(); }
+  // For the draining thread.
+  LeftBehind left_behind() const { return outbox_.left_behind(); }
   void count(Counters& all) const;
 
  private:

@@ -16,8 +16,9 @@ ADVICE = {
     "marks-dropped": "call profile() first, and if they still come too fast, mark less often: "
     "mark_drop_count in health() counts them",
     "journal-gone": "call shutdown() and then profile() to get a new journal",
-    "journal": "make it writable or pass profile(path=...)",
-    "spool-write": "free space, make it writable or pass profile(path=...)",
+    "journal": "free space there, make it writable, or pass profile(path=...)",
+    "spool-write": "free space there, make it writable, or pass profile(path=...)",
+    "records-lost": "free space there, make it writable, or pass profile(path=...)",
     "blob-nowhere": 'pass profile(path=...) and output="spool"',
     "snapshots-dropped": "snapshot_drop_count in health() counts them: take them less often",
     "blob-size": 'if that is too much, pass snapshots="sampled" with a small sample_rate, or '

@@ -71,6 +71,24 @@ def test_training_goes_on_without_a_directory(unusable, output, caplog, capsys):
     assert health["flush_mode"] == "degraded" or health["spool_write_failures"] > 0
 
 
+@pytest.mark.parametrize("in_the_way", ["", "live", "spool"])
+def test_advice_fits_a_full_disk_and_a_directory_without_permission(tmp_path, in_the_way, caplog):
+    (tmp_path / "out").mkdir()
+    if in_the_way:
+        (tmp_path / "out" / in_the_way).write_text("in the way")
+    else:
+        (tmp_path / "out").rmdir()
+        (tmp_path / "out").write_text("in the way")
+    ci.profile(path=tmp_path / "out", flush_interval=3600)
+    record()
+    ci.flush()
+    ci.shutdown()
+    texts = warnings_of(caplog)
+    assert texts
+    for text in texts:
+        assert text.endswith("; free space there, make it writable, or pass profile(path=...)")
+
+
 @UNUSABLE
 def test_output_none_does_not_look_at_the_directory(unusable, caplog):
     ci.profile(path=unusable, output="none")

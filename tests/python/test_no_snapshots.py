@@ -63,7 +63,18 @@ def test_no_epoch_has_ended(tmp_path):
 def test_a_program_without_training_is_not_told(tmp_path):
     logged, said = run(tmp_path, 'ci.profile(**profile)\nwith ci.scope("x"): pass')
     assert logged == []
-    assert "no epoch" in said
+    assert said == "nothing was captured: no epoch has ended; no hook saw a model being trained"
+
+
+def test_a_crash_before_training_is_not_told_to_write_its_loop(tmp_path):
+    body = 'ci.profile(**profile)\nmodel(torch.ones(2))\nraise SystemExit("no data")'
+    run_python(program(body), tmp_path, check=False)
+    assert "ci.epochs" not in why(tmp_path)
+
+
+def test_where_no_hook_looks_the_loop_is_what_to_write(tmp_path):
+    _, said = run(tmp_path, "ci.profile(**profile, frameworks=[])\nepoch()")
+    assert "write the loop over epochs as: for epoch in ci.epochs(...)" in said
 
 
 def test_no_optimizer_has_stepped(tmp_path):

@@ -134,9 +134,12 @@ class Recorder:
         if (reason := self.reason()) is None:
             return
         no_epoch = reason is NO_EPOCH
-        if no_epoch:
+        hook_troubles = self._hook_troubles()
+        if no_epoch and not self._trains and not hook_troubles:
+            reason += "; no hook saw a model being trained"
+        elif no_epoch:
             reason += "; " + face.current().advise("no-epoch")
-        sentence = why.tell(reason, self._hook_troubles())
+        sentence = why.tell(reason, hook_troubles)
         if self._said or self._failed:
             return
         if no_epoch and not self._trains:

@@ -96,6 +96,25 @@ TEST(AutopsyText, ADeadProcessAndItsRecovery) {
       "see them with: sonde trace out\n");
 }
 
+TEST(AutopsyText, MarksOfSpansThatClosedEarlier) {
+  ProcessState process = dead_process();
+  process.marked_spans = {span(7, 2, "step", 0, 1, 12)};
+  process.last_marks.push_back(mark(3, 7, "loss", 0.125));
+  process.last_marks.push_back(mark(4, 8, "loss", 0.25));
+  process.last_marks.push_back(mark(5, 9, "loss", 0.5));
+  for (model::Mark& each : process.last_marks) each.ts_ns = kStart;
+  const std::string text = autopsy_text(autopsy_of(process));
+  EXPECT_NE(text.find("  last marks on other scopes:\n"
+                      "    2026-11-15 07:42:55.000 UTC  lr=0.2500 on epoch[3]\n"
+                      "    2026-11-15 07:42:55.000 UTC  loss=0.1250 on step[12]\n"
+                      "  last marks of spans that closed earlier:\n"
+                      "    2026-11-15 07:42:55.000 UTC  loss=0.2500\n"
+                      "    2026-11-15 07:42:55.000 UTC  loss=0.5000\n"
+                      "  not yet"),
+            std::string::npos)
+      << text;
+}
+
 TEST(AutopsyText, ARunningProcessIsMeasuredUntilNow) {
   ProcessState process = dead_process();
   process.fate = Fate::kRunning;
@@ -206,6 +225,7 @@ Autopsy of_ended_processes() {
 
 TEST(AutopsyText, ProcessesThatEnded) {
   const std::string text = autopsy_text(of_ended_processes());
+  EXPECT_EQ(text.find("nothing to report"), std::string::npos) << text;
   EXPECT_TRUE(
       text.ends_with("recovered\n"
                      "processes that ended, the newest last:\n"

@@ -52,7 +52,8 @@ TEST(TreeText, TimesThatAreOnlyTheHosts) {
   EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
             "epoch - 100us\n"
             "  batch - 1us dispatch, 40us on the device\n"
-            "  ... 2 more batch - total 3us, mean 1us dispatch, 60us on the device\n");
+            "  ... 2 more batch - total 3us, mean 1us dispatch, on the device total 60us, "
+            "mean 30us\n");
 }
 
 TEST(TreeText, HintsComeLastAndOnce) {
@@ -128,6 +129,8 @@ TEST(TreeText, RunsOfRanks) {
 TEST(TreeText, OfManyRunsTheNewestAreShown) {
   const std::string text = text_of_runs(runs_on_rank(0, 5), {.sibling_limit = 2});
   EXPECT_TRUE(text.starts_with("... 3 earlier runs\nrun 4 of 5, ")) << text;
+  const std::string one = text_of_runs(runs_on_rank(0, 3), {.sibling_limit = 2});
+  EXPECT_TRUE(one.starts_with("... 1 earlier run\nrun 2 of 3, ")) << one;
 }
 
 std::vector<Span> epoch_of_steps(std::int64_t steps) {
@@ -153,12 +156,61 @@ TEST(TreeText, NoLineWhereNothingIsLeftOut) {
             std::string::npos);
 }
 
-TEST(TreeText, OpenSiblingsCountButHaveNoTime) {
+TEST(TreeText, OpenSiblingsAreShownAndNotAddedUp) {
   std::vector<Span> spans = {span(1, 0, "s", 0, 10), span(2, 0, "s", 1, 11),
                              span(3, 0, "s", 2, model::kNone)};
   EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
             "s - 10us\n"
-            "... 2 more s - total 10us, mean 10us\n");
+            "... 1 more s - total 10us, mean 10us\n"
+            "s - open\n");
+}
+
+TEST(TreeText, WhereARunDiedAndWhatFailedIsShown) {
+  std::vector<Span> spans;
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    const auto at = static_cast<std::int64_t>(10 * i);
+    spans.push_back(span(i + 1, 0, "s", at, at + 2, static_cast<std::int64_t>(i)));
+  }
+  spans[3].attrs = R"("exception":"ValueError","exception_message":"no")";
+  spans[5].attrs = spans[6].attrs = R"("sonde.closed_by":"death")";
+  spans[8].attrs = R"("sonde.closed_by":"parent")";
+  EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 2}),
+            "s[0] - 2us\n"
+            "s[1] - 2us\n"
+            "... 4 more s - total 8us, mean 2us\n"
+            "s[3] - 2us [ended by ValueError: no]\n"
+            "s[5] - 2us [closed by death]\n"
+            "s[6] - 2us [closed by death]\n");
+}
+
+TEST(TreeText, OfManyThatFailedTheNewestAreShown) {
+  std::vector<Span> spans;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const auto at = static_cast<std::int64_t>(10 * i);
+    spans.push_back(span(i + 1, 0, "s", at, at + 2, static_cast<std::int64_t>(i)));
+    spans.back().attrs = R"("exception":"E")";
+  }
+  EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
+            "s[0] - 2us [ended by E]\n"
+            "... 98 more s - total 196us, mean 2us, 98 of them failed\n"
+            "s[99] - 2us [ended by E]\n");
+}
+
+TEST(TreeText, WhereTheRunIsTheNewestIsShown) {
+  std::vector<Span> spans = {span(1, 0, "epoch", 0, 99), span(2, 0, "epoch", 100, model::kNone)};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const auto at = static_cast<std::int64_t>(10 * i);
+    spans.push_back(span(10 + i, 1, "step", at, at + 1, static_cast<std::int64_t>(i)));
+    spans.push_back(span(30 + i, 2, "step", 100 + at, 101 + at, static_cast<std::int64_t>(i)));
+  }
+  EXPECT_EQ(tree_text(spans, {}, {.sibling_limit = 1}),
+            "epoch - 99us\n"
+            "  step[0] - 1us\n"
+            "  ... 9 more step - total 9us, mean 1us\n"
+            "epoch - open\n"
+            "  step[0] - 1us\n"
+            "  ... 8 more step - total 8us, mean 1us\n"
+            "  step[9] - 1us\n");
 }
 
 TEST(TreeText, ManyMarksAreCut) {
@@ -167,6 +219,18 @@ TEST(TreeText, ManyMarksAreCut) {
   for (std::uint64_t i = 0; i < 1000; ++i) marks.push_back(mark(i, 1, "m", 1));
   const std::string text = tree_text(spans, marks);
   EXPECT_TRUE(text.ends_with("m=1.0000} (936 more marks)\n")) << text;
+}
+
+TEST(TreeText, TheNewestMarksAreShownWhateverTheOrderOfReading) {
+  const std::vector<Span> spans = {span(1, 0, "s", 0, 10)};
+  std::vector<model::Mark> marks;
+  for (std::uint64_t i = 0; i < 66; ++i) {
+    marks.push_back(mark(i, 1, "m", static_cast<double>((i + 33) % 66)));
+    marks.back().ts_ns = static_cast<std::int64_t>((i + 33) % 66);
+  }
+  const std::string text = tree_text(spans, marks);
+  EXPECT_TRUE(text.starts_with("s - 10us {m=2.0000, m=3.0000, ")) << text;
+  EXPECT_TRUE(text.ends_with(", m=64.0000, m=65.0000} (2 more marks)\n")) << text;
 }
 
 TEST(TreeText, VeryDeepTreesAreCut) {

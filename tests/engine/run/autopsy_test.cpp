@@ -67,6 +67,20 @@ TEST(Autopsy, OfAKilledChild) {
   EXPECT_TRUE(std::filesystem::exists(dir / "live/dead.journal"));
 }
 
+TEST(Autopsy, KnowsTheScopesOfMarksWhoseSpansAreNotAmongTheLast) {
+  const TempDir dir;
+  testing::leave_journal(dir.path(), [] {
+    const record::ScopeHandle first = testing::open("first");
+    testing::mark("loss", 0.5);
+    testing::close(first);
+    record_some();
+  });
+  const Autopsy autopsy = autopsy_in(dir, true);
+  ASSERT_EQ(autopsy.processes.size(), 1u);
+  EXPECT_EQ(autopsy.processes[0].last_marks.size(), 2u);
+  EXPECT_EQ(names_of(autopsy.processes[0].marked_spans), Names{"first"});
+}
+
 TEST(Autopsy, RecoversAndOutlivesWhatItRead) {
   const TempDir dir;
   testing::leave_journal(dir.path(), record_some);

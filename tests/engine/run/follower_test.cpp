@@ -94,6 +94,41 @@ TEST(Follower, SpansWithMarksAndTheLifeOfAChild) {
   EXPECT_EQ(names_of(first), (Names{"part"})) << "a look keeps its own text";
 }
 
+// What is still in the journal is read before what is stored.
+TEST(Follower, MarksAreInOrderOfTimeAndTheNewestAreKept) {
+  MemorySource source;
+  const auto put = [](model::Batch& batch, std::uint64_t first, std::uint64_t end) {
+    for (std::uint64_t i = first; i < end; ++i) {
+      batch.marks.push_back(testing::mark(i, 7, "i", static_cast<double>(i)));
+      batch.marks.back().ts_ns = static_cast<std::int64_t>(i);
+    }
+  };
+  std::uint64_t stored = 0, recorded = 80;
+  source.start("p", [&](Process& out) {
+    out.state.pid = 1;
+    out.state.fate = model::Fate::kRunning;
+    put(out.records, stored, recorded);
+  });
+  Follower follower(source, 10, kAll);
+  stored = 50;
+  model::Batch older;
+  put(older, 0, stored);
+  source.store_unlisted("a", testing::json_of(older), 1);
+  follower.look();
+  model::Batch closing;
+  recorded = 100;
+  put(closing, 80, recorded);
+  closing.spans = {span(7, 0, "x", 0, 200)};
+  stored = recorded;
+  source.store_unlisted("b", testing::json_of(closing), 2);
+  const model::Look look = follower.look();
+  ASSERT_EQ(look.spans.size(), 1u);
+  const std::vector<model::Mark>& marks = look.spans[0].marks;
+  ASSERT_EQ(marks.size(), 64u);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(marks[i].real, static_cast<double>(i + 36));
+  EXPECT_EQ(look.spans[0].more_marks, 36u);
+}
+
 // The next session in the directory recovers the journal before the follower looks again.
 TEST(Follower, OneThatWasKilledAndRecoveredBetweenTwoLooksHasDied) {
   const TempDir dir;

@@ -210,6 +210,56 @@ TEST(Trouble, OutputDirectoryThatIsAFile) {
   });
 }
 
+TEST(Trouble, ARunThatLosesEverythingSaysSoAtItsBeginningAndCountsAtItsEnd) {
+  const TempDir dir;
+  std::ofstream(dir / "out") << "in the way";
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "out"));
+    EXPECT_TRUE(LogLines::has("nothing of it will be on disk unless this is mended before the run"))
+        << LogLines::all();
+    record(10);
+    engine().flush();
+    testing::mark("loss", 1.5);
+    stop();
+    EXPECT_TRUE(LogLines::has("11 spans and 1 mark could not be written to " + (dir / "out/spool") +
+                              " and are lost; free space there, make it writable"))
+        << LogLines::all();
+    EXPECT_EQ(LogLines::count("Not a directory"), 2u) << "both say why\n" << LogLines::all();
+  });
+}
+
+TEST(Trouble, ADirectoryThatIsMendedBeforeTheEndLosesNothing) {
+  const TempDir dir;
+  std::ofstream(dir / "out") << "in the way";
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "out"));
+    record(10);
+    engine().flush();
+    std::filesystem::remove(dir / "out");
+    stop();
+    EXPECT_EQ(read_spool(dir / "out").spans.size(), 11u);
+    EXPECT_FALSE(LogLines::has("are lost")) << LogLines::all();
+  });
+}
+
+TEST(Trouble, ASpoolThatCannotBeWrittenLosesNothingWhereThereIsAJournal) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir.path()));
+    std::filesystem::remove_all(dir / "spool");
+    std::ofstream(dir / "spool") << "in the way";
+    record(10);
+    engine().flush();
+    stop();
+    EXPECT_FALSE(LogLines::has("lost")) << LogLines::all();
+    EXPECT_TRUE(LogLines::has("and stay in ")) << LogLines::all();
+    EXPECT_EQ(files_in(dir / "live", ".journal").size(), 1u);
+  });
+}
+
 TEST(Trouble, JournalOfAnotherVersionIsLeftAloneAndSaidOnce) {
   const TempDir dir;
   std::filesystem::create_directories(dir / "live");
