@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -69,14 +68,11 @@ std::uint64_t Histogram::count() const noexcept {
 }
 
 std::int64_t Histogram::quantile(double q) const noexcept {
-  // A hair less, because q * count may be rounded up beyond a whole number.
-  const double share = q * (1 - 1e-12) * static_cast<double>(count());
-  const std::uint64_t rank =
-      std::max<std::uint64_t>(static_cast<std::uint64_t>(std::ceil(share)), 1);
+  const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(count()));
   std::uint64_t seen = 0;
   std::int64_t answer = 0;
   each([&](std::uint32_t bucket, std::uint32_t count) {
-    if (seen < rank) answer = middle_of(bucket);
+    if (seen <= rank) answer = middle_of(bucket);
     seen += count;
   });
   return answer;

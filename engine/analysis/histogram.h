@@ -13,8 +13,7 @@ class Histogram {
   void add(std::int64_t value) { add_to(bucket_of(value), 1); }
   void merge(const Histogram& other);
   std::uint64_t count() const noexcept;
-  // Middle of the bucket that holds the quantile `q` of [0, 1] by nearest rank: the smallest value
-  // that a share `q` of all does not exceed. Of two values the median is the lower. 0 when empty.
+  // Middle of the bucket that holds the quantile `q` of [0, 1]; 0 when empty.
   std::int64_t quantile(double q) const noexcept;
 
  private:

@@ -64,18 +64,5 @@ TEST(Histogram, TakesAnyValue) {
   EXPECT_GT(histogram.quantile(1), std::int64_t{1} << 62);
 }
 
-TEST(Histogram, QuantilesOfFewAreTheNearestRank) {
-  Histogram few;
-  for (const std::int64_t value : {3, 8}) few.add(value);
-  EXPECT_EQ(few.quantile(0.5), 3) << "of two, the lower one";
-  few.add(12);
-  EXPECT_EQ(few.quantile(0.5), 8);
-  Histogram ten;
-  for (std::int64_t value = 1; value <= 10; ++value) ten.add(value);
-  EXPECT_EQ(ten.quantile(0.5), 5);
-  EXPECT_EQ(ten.quantile(0.9), 9) << "nine of ten are not larger";
-  EXPECT_EQ(ten.quantile(0.95), 10);
-}
-
 }  // namespace
 }  // namespace sonde::analysis
