@@ -17,7 +17,6 @@
 namespace sonde::hook {
 
 using record::ScopeHandle;
-using record::ThreadState;
 
 // What the leaves before a fetch, or before the end of everything, turn out to be.
 void Training::conclude(Here here, const Moment& now, const Pass* next) {

@@ -11,6 +11,7 @@
 #include "engine/hook/plain.h"
 #include "engine/hook/spans.h"
 #include "engine/hook/training.h"
+#include "engine/hook/verdict.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
 

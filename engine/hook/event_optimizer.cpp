@@ -9,6 +9,7 @@
 #include "engine/hook/names.h"
 #include "engine/hook/plain.h"
 #include "engine/hook/training.h"
+#include "engine/hook/verdict.h"
 #include "engine/record/lane.h"
 #include "engine/record/stack.h"
 

@@ -4,6 +4,7 @@
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/judge.h"
+#include "engine/hook/level.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/names.h"

@@ -17,6 +17,7 @@
 #include "engine/hook/pass.h"
 #include "engine/hook/seen.h"
 #include "engine/hook/spans.h"
+#include "engine/hook/verdict.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
 

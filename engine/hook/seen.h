@@ -17,6 +17,7 @@
 #include "engine/hook/pass_list.h"
 #include "engine/hook/step.h"
 #include "engine/record/generation.h"
+#include "engine/record/lane.h"
 #include "engine/record/scope.h"
 #include "engine/record/stack.h"
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 

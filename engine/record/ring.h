@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine/record/layout.h"
+#include "engine/record/layout.h"  // IWYU pragma: export
 
 namespace sonde::record {
 

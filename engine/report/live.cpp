@@ -28,6 +28,7 @@ std::string live_line(const model::LiveSpan& span, bool several_ranks) {
   std::string out = prefix(span.api);
   if (several_ranks) out += fmt::format("rank {} ", span.span.rank);
   std::vector<const model::Mark*> marks;
+  marks.reserve(span.marks.size());
   for (const model::Mark& mark : span.marks) marks.push_back(&mark);
   model::append_line(out, span.span, marks);
   append_more_marks(out, span.more_marks);

@@ -29,6 +29,7 @@ std::string not_a_directory_line(std::string_view file) {
 
 std::vector<std::string> skipped_lines(const model::Skipped& skipped) {
   std::vector<std::string> lines;
+  lines.reserve(skipped.problems.size() + 1);
   for (const std::string& problem : skipped.problems) lines.push_back("skipped: " + problem);
   if (skipped.skipped != 0) {
     lines.push_back(fmt::format("{} of {} files could not be read; the rest is shown",

@@ -8,6 +8,7 @@
 
 #include "engine/journal/ring_reader.h"
 #include "engine/model/trace.h"
+#include "engine/record/ring.h"
 #include "engine/session/moved.h"
 
 namespace sonde::session {

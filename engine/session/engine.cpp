@@ -25,6 +25,7 @@
 #include "engine/session/counters.h"
 #include "engine/session/drainer.h"
 #include "engine/session/memory.h"
+#include "engine/session/moved.h"
 #include "engine/session/options.h"
 #include "engine/session/session.h"
 #include "engine/session/shared.h"

@@ -5,6 +5,7 @@
 
 #include "engine/journal/commit.h"
 #include "engine/record/journal.h"
+#include "engine/record/ring.h"
 
 namespace sonde::session {
 
@@ -25,6 +26,7 @@ void commit(const Moved& moved) {
   Journal& journal = Journal::instance();
   announce_tails(moved);
   std::vector<Lane*> lanes;
+  lanes.reserve(moved.tails.size());
   for (const auto& [lane, tail] : moved.tails) lanes.push_back(&journal.lane(lane));
   journal::OwnCommit(journal.memory()).commit(lanes);
   for (const std::uint32_t block : moved.blocks) journal.free_block(block);
