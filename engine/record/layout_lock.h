@@ -5,9 +5,9 @@
 #pragma once
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>  // SEEK_SET
 
 namespace sonde::record {
 
