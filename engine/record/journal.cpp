@@ -167,14 +167,16 @@ void Journal::remember_session() noexcept {
 void Journal::start_over() noexcept {
   {
     const std::scoped_lock standstill(backing_.mutex(), detail::names_mutex(), lanes_.mutex());
+    detail::keep_losses();
     backing_.clear(true);
     reset(kMaxBlocks);
     if (remembered_) std::memcpy(static_cast<void*>(&header()), remembered_.get(), sizeof(Header));
     header().block_count.store(0);
     lanes_.skip_sequences();
     detail::mirror_names();
+    detail::
+        void_lanes();  // with the lock: a thread that ends asks with it, then gives its lane back
   }
-  detail::void_lanes();
 }
 
 void Journal::before_fork() noexcept {
@@ -204,6 +206,7 @@ void Journal::after_fork_in_child() noexcept {
   detail::names_mutex().unlock();
   backing_.mutex().unlock();
   detail::forget_ends();
+  detail::forget_losses();
   detail::keep_provenance(forked_);
   detail::void_lanes();
 }

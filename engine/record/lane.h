@@ -114,10 +114,21 @@ void give_task_lane(Lane* lane, Generation made_in) noexcept;
 // Counts a scope or mark that found no lane.
 void count_laneless(bool mark) noexcept;
 
-// How much was lost, over all lanes.
+// How much was lost since the process began.
 struct Losses {
   std::uint64_t spans = 0, marks = 0, depth = 0;
+
+  // What came after `earlier`. Where pages of the journal vanished, counters vanished with them:
+  // then it may be less than was lost.
+  Losses since(const Losses& earlier) const noexcept;
 };
 Losses total_losses() noexcept;
+
+namespace detail {
+// All lanes are about to vanish: what they have counted still counts.
+void keep_losses() noexcept;
+// In a forked child: what its parent lost does not count.
+void forget_losses() noexcept;
+}  // namespace detail
 
 }  // namespace sonde::record

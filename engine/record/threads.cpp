@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@ namespace detail {
 
 namespace {
 
-std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0};
+// Losses of threads without a lane, and of lanes that are gone.
+std::atomic<std::uint64_t> g_laneless_spans{0}, g_laneless_marks{0}, g_laneless_depth{0};
 std::atomic<std::uint32_t> g_attaching{0};  // threads on their way to a lane
 
 // Counted before the gate is tested: a thread that closes the gate and then finds none counted can
@@ -41,10 +43,12 @@ struct Attaching {
 void on_thread_exit(void* lane) {
   ThreadState& state = t_state;
   if (state.lane == nullptr || state.lane != lane) return;
-  if (!is_void(state.generation)) {
-    const std::lock_guard lock(Journal::instance().backing());
-    close_above(*state.lane, 0, ClosedBy::kThreadExit);
-    Journal::instance().give_lane(*state.lane);
+  {
+    const std::lock_guard lock(Journal::instance().backing());  // lanes may be voided until then
+    if (!is_void(state.generation)) {
+      close_above(*state.lane, 0, ClosedBy::kThreadExit);
+      Journal::instance().give_lane(*state.lane);
+    }
   }
   state = {};
 }
@@ -170,8 +174,9 @@ Lane* take_task_lane(std::uint64_t inherited_parent) noexcept {
 }
 
 void give_task_lane(Lane* lane, Generation made_in) noexcept {
-  if (lane == nullptr || is_void(made_in)) return;
-  const std::lock_guard lock(Journal::instance().backing());
+  if (lane == nullptr) return;
+  const std::lock_guard lock(Journal::instance().backing());  // lanes may be voided until then
+  if (is_void(made_in)) return;
   close_above(*lane, 0, ClosedBy::kGarbage);
   Journal::instance().give_lane(*lane);
 }
@@ -181,7 +186,9 @@ void count_laneless(bool mark) noexcept {
       .fetch_add(1, std::memory_order_relaxed);
 }
 
-Losses total_losses() noexcept {
+namespace {
+
+Losses losses_of_lanes() noexcept {
   Journal& journal = Journal::instance();
   Losses sum;
   for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
@@ -190,9 +197,37 @@ Losses total_losses() noexcept {
     sum.marks += lane.lost_marks.load(std::memory_order_relaxed);
     sum.depth += lane.lost_depth.load(std::memory_order_relaxed);
   }
+  return sum;
+}
+
+}  // namespace
+
+Losses total_losses() noexcept {
+  Losses sum = losses_of_lanes();
   sum.spans += detail::g_laneless_spans.load(std::memory_order_relaxed);
   sum.marks += detail::g_laneless_marks.load(std::memory_order_relaxed);
+  sum.depth += detail::g_laneless_depth.load(std::memory_order_relaxed);
   return sum;
+}
+
+Losses Losses::since(const Losses& earlier) const noexcept {
+  const auto left = [](std::uint64_t now, std::uint64_t before) {
+    return now - std::min(now, before);
+  };
+  return {left(spans, earlier.spans), left(marks, earlier.marks), left(depth, earlier.depth)};
+}
+
+void detail::keep_losses() noexcept {
+  const Losses gone = losses_of_lanes();
+  g_laneless_spans.fetch_add(gone.spans, std::memory_order_relaxed);
+  g_laneless_marks.fetch_add(gone.marks, std::memory_order_relaxed);
+  g_laneless_depth.fetch_add(gone.depth, std::memory_order_relaxed);
+}
+
+void detail::forget_losses() noexcept {
+  g_laneless_spans.store(0);
+  g_laneless_marks.store(0);
+  g_laneless_depth.store(0);
 }
 
 }  // namespace sonde::record

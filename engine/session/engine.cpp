@@ -38,8 +38,9 @@ namespace sonde::session {
 struct Engine::State {
   Shared shared;
   std::shared_ptr<Session> session;
-  Counters last;                                 // of the session that ended
-  record::Losses lost_earlier;                   // counted before the last session ended
+  Counters last;                // of the session that ended
+  record::Losses lost_earlier;  // counted before the last session ended
+  std::uint64_t damaged_earlier = 0;
   std::atomic<std::uint64_t> late_snapshots{0};  // came when no session was open
   bool fresh = true;                             // nothing in memory belongs to an ended session
   bool slept_at_fork = false;
@@ -142,6 +143,7 @@ std::shared_ptr<void> Engine::finish_stop() {
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
   state_->lost_earlier = record::total_losses();
+  state_->damaged_earlier = state_->shared.drainer.damaged();
   state_->fresh = false;
   // The caller drops it without the lock: a sink may read the trace when it goes.
   return std::exchange(state_->session, nullptr);
@@ -238,11 +240,11 @@ Counters Engine::counters() const {
     return last;
   }
   Counters all = state_->session->counters();
-  const record::Losses losses = record::total_losses();
-  all.dropped_scopes = losses.depth - state_->lost_earlier.depth;
-  all.dropped_spans = losses.spans - state_->lost_earlier.spans;
-  all.dropped_marks = losses.marks - state_->lost_earlier.marks;
-  all.damaged_records = state_->shared.drainer.damaged();
+  const record::Losses losses = record::total_losses().since(state_->lost_earlier);
+  all.dropped_scopes = losses.depth;
+  all.dropped_spans = losses.spans;
+  all.dropped_marks = losses.marks;
+  all.damaged_records = state_->shared.drainer.damaged() - state_->damaged_earlier;
   all.swallowed = base::swallowed_errors();
   return all;
 }

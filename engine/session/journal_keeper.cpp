@@ -73,9 +73,14 @@ std::string recovered_text(const model::Recovery& recovery, const std::string& o
 
 }  // namespace
 
-void speak(const char* topic, const Complaints& complaints) {
-  for (const Complaint& complaint : complaints)
-    base::log_once(LogLevel::kWarning, topic, complaint.key, complaint.text, complaint.advice);
+void speak(const Complaints& complaints) noexcept {
+  try {
+    for (const Complaint& complaint : complaints)
+      base::log_once(LogLevel::kWarning, "profiler", complaint.key, complaint.text,
+                     complaint.advice);
+  } catch (const std::exception&) {
+    base::note_swallowed("session");
+  }
 }
 
 void JournalKeeper::open(Complaints& complaints) {
@@ -91,6 +96,7 @@ void JournalKeeper::open(Complaints& complaints) {
   }
   Journal::instance().remember_session();
   lost_pages_ = Journal::lost_pages();
+  bus_errors_at_start_ = Journal::bus_errors();
   lost_at_start_ = record::total_losses();
   clock_offset_ns_ = clock_offset();
 }
@@ -134,7 +140,7 @@ void JournalKeeper::keep(bool idle) {
   if (idle) journal.trim();
   journal.keep_warm();
   journal.give_sign_of_life();
-  const record::Losses losses = record::total_losses();
+  const record::Losses losses = record::total_losses().since(lost_at_start_);
   journal.note_lost_records(losses.spans + losses.marks);
   look_at_clock();
   look_for_trouble();
@@ -153,10 +159,10 @@ void JournalKeeper::look_at_clock() {
 void JournalKeeper::look_for_trouble() {
   const Journal& journal = Journal::instance();
   say_lost_pages();
-  if (record::total_losses().spans > lost_at_start_.spans) {
+  if (record::total_losses().since(lost_at_start_).spans != 0) {
     warn("spans-dropped", "spans come faster than they can be written and the newest are dropped");
   }
-  if (Journal::bus_errors() != 0) {
+  if (Journal::bus_errors() != bus_errors_at_start_) {
     warn("bus-error", "pages of the journal " + journal.path() +
                           " could not be written; recording goes on in memory, but a killed "
                           "process will lose what is not flushed: free some space");

@@ -16,14 +16,15 @@
 
 namespace sonde::session {
 
-// A message for the user. Speaking may need the GIL, so it is put off until no lock is held.
+// A message for the user. Logging it may need the GIL, so it is put off until no lock is held.
 struct Complaint {
   const char* key;
   std::string text;
   std::string advice = {};
 };
 using Complaints = std::vector<Complaint>;
-void speak(const char* topic, const Complaints& complaints);
+// Logs them. Without memory for it they are counted only.
+void speak(const Complaints& complaints) noexcept;
 
 class JournalKeeper {
  public:
@@ -81,6 +82,8 @@ class JournalKeeper {
   bool recovered_ = false;
   bool unsaid_loss_ = false;  // start_over() was called
   std::uint64_t lost_pages_ = 0;
+  // Of the process, when the session began.
+  std::uint64_t bus_errors_at_start_ = 0;
   record::Losses lost_at_start_;
   std::int64_t clock_offset_ns_ = 0;
   struct {

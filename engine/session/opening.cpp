@@ -42,7 +42,7 @@ void Session::begin() {
       open(complaints);
     }
   }
-  speak("profiler", complaints);
+  speak(complaints);
 }
 
 // No thread has a lane, so none records: the journal may move to its file with the gate open.
@@ -60,11 +60,7 @@ void Session::awaken() {
     // Threads that called this meanwhile wait for the lock.
     Journal::instance().on_first_lane(nullptr);
   }
-  try {
-    speak("profiler", complaints);
-  } catch (const std::exception&) {  // the thread that records must not notice
-    base::note_swallowed("session");
-  }
+  speak(complaints);
 }
 
 // True when nothing was recorded: the session leaves nothing behind.

@@ -328,6 +328,54 @@ TEST(Trouble, TruncatedJournalIsSurvived) {
   });
 }
 
+// Counters of the journal's memory vanish with it.
+TEST(Trouble, LossesAreCountedFromTheBeginningOfTheSession) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    const auto lost_in_header = [] { return testing::own_header().lost_records; };
+    engine().start(spool_to(dir.path()));
+    for (int i = 0; i < 5; ++i) record::count_laneless(false);
+    for (int i = 0; i < 100; ++i) testing::open("deep");
+    engine().flush();
+    EXPECT_EQ(engine().counters().dropped_spans, 5u);
+    EXPECT_EQ(engine().counters().dropped_scopes, 36u);
+    EXPECT_EQ(lost_in_header(), 5u);
+    stop();
+    EXPECT_EQ(LogLines::count("the newest are dropped"), 1u) << LogLines::all();
+
+    engine().start(spool_to(dir.path()));
+    record(1);
+    engine().flush();
+    EXPECT_EQ(engine().counters().dropped_spans, 0u);
+    EXPECT_EQ(engine().counters().dropped_scopes, 0u);
+    EXPECT_EQ(lost_in_header(), 0u);
+    record::Journal::instance().start_over();
+    EXPECT_EQ(engine().counters().dropped_scopes, 0u) << "still none";
+    EXPECT_EQ(engine().counters().dropped_spans, 0u);
+    stop();
+    EXPECT_EQ(LogLines::count("the newest are dropped"), 1u) << LogLines::all();
+  });
+}
+
+TEST(Trouble, AFaultInAnEarlierSessionIsNotSaidOfALaterOne) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    engine().start(spool_to(dir / "first"));
+    ASSERT_EQ(::truncate(engine().counters().journal.c_str(), 0), 0);
+    record(1000);
+    engine().flush();
+    stop();
+    const std::string said = LogLines::all();
+    engine().start(spool_to(dir / "second"));
+    record(1);
+    engine().flush();
+    stop();
+    EXPECT_EQ(LogLines::all(), said);
+  });
+}
+
 // For the thread sanitizer: the path of the journal and the count of damaged records change while
 // they are asked for.
 TEST(Trouble, CountersMayBeReadWhileTheJournalStartsOver) {
