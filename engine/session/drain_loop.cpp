@@ -106,6 +106,7 @@ void DrainLoop::flush() {
   if (threadless_.load()) drain_here();
   const std::uint64_t deadline_ns = base::deadline_after(kForFlush.sinks_ns);
   sinks_.await(deadline_ns);
+  if (!base::t_calls_host) base::run_put_off();  // this thread may have called a sink
   base::await_host_thread(deadline_ns);
 }
 
@@ -236,6 +237,7 @@ void DrainLoop::last_tick(const Patience& patience) {
   limit_spool();  // what could not be written before must not use up the time of all the rest
   // The rest is waited for once the files are hurried.
   tick({.gpu_ns = patience.gpu_ns, .until_ns = patience.until_ns}, true);
+  if (transfer_.was_cut_short()) keeper_.keep_file();
   captures_.hurry();
   transfer_.await_captures(patience.left(patience.statistics_ns), patience.left(patience.blobs_ns));
   transfer_.give_up_captures();

@@ -87,6 +87,7 @@ void Drainer::peek(model::Batch& batch) const {
 
 void Drainer::begin_pass() {
   Journal& journal = Journal::instance();
+  cut_short_ = false;
   goals_.resize(journal.lane_count());
   cursors_.resize(std::max(cursors_.size(), goals_.size()));
   for (std::uint32_t i = 0; i < goals_.size(); ++i) goals_[i] = record::ring_end(journal.lane(i));
@@ -112,10 +113,20 @@ bool Drainer::collect(std::size_t limit, model::Batch& batch, Moved& moved) {
     if (whole) continue;
     // What was read is a batch; the next pass goes on from there.
     base::note_swallowed("flush");
+    cut_short_ = true;
     if (batch.record_count() == before) throw std::bad_alloc();
     return false;
   }
   return more;
+}
+
+bool Drainer::has_unread() const {
+  Journal& journal = Journal::instance();
+  for (std::uint32_t i = 0; i < journal.lane_count(); ++i) {
+    const std::uint64_t read = i < cursors_.size() ? cursors_[i].position : 0;
+    if (record::ring_end(journal.lane(i)) != read) return true;
+  }
+  return false;
 }
 
 void Drainer::append_open(model::Batch& batch) const {

@@ -40,6 +40,10 @@ class Drainer {
   void begin_pass();
   // Appends up to `limit` records of this pass; true when some are left.
   bool collect(std::size_t limit, model::Batch& batch, Moved& moved);
+  // Whether the last pass ended early for lack of memory.
+  bool was_cut_short() const noexcept { return cut_short_; }
+  // Whether the rings hold something that no pass has read.
+  bool has_unread() const;
 
   // Appends what the rings hold and leaves it there: the next pass finds it again.
   void peek(model::Batch& batch) const;
@@ -68,6 +72,7 @@ class Drainer {
   journal::RingReader reader_;
   std::vector<record::RingTail> cursors_;
   std::vector<std::uint64_t> goals_;  // of this pass, a position per lane
+  bool cut_short_ = false;
 };
 
 }  // namespace sonde::session

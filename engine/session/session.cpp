@@ -92,10 +92,12 @@ void Session::release() {
   Journal& journal = Journal::instance();
   {
     const Standstill standstill;
+    const bool had_file = journal.on_file();
     keeper_.release();
     {
       const std::lock_guard lock(shared_.lock);
       transfer_.start_over_if_lost();
+      if (had_file && !journal.on_file() && !keeper_.all_written()) transfer_.leave_unread();
     }
     sinks_.abandon();
     {

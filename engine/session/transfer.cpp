@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
+#include "engine/base/swallowed.h"
 #include "engine/model/trace.h"
 #include "engine/record/journal.h"
 #include "engine/session/counters.h"
@@ -84,12 +86,21 @@ bool Transfer::next_batch() {
     batch.clear();
     return false;
   }
-  if (sinks_.needs().context) {
+  if (sinks_.needs().context) add_context(batch);
+  return more;
+}
+
+// Without memory for it the batch goes on alone: its records are out of the rings already.
+void Transfer::add_context(OutgoingBatch& batch) noexcept {
+  try {
     for (const model::Span& span : batch.records.spans)
       shared_.memory.copy_open_marks(span.id, batch.earlier_marks);
     shared_.drainer.append_open(batch.open_scopes);
+  } catch (const std::exception&) {
+    base::note_swallowed("flush");
+    batch.earlier_marks.clear();
+    batch.open_scopes.clear();
   }
-  return more;
 }
 
 // A child process that was woken and then recorded nothing (a hook looked, and saw nothing of
@@ -107,6 +118,18 @@ bool Transfer::start_over_if_lost() {
   shared_.drainer.start_over();
   sinks_.forget_positions();
   return true;
+}
+
+bool Transfer::was_cut_short() const {
+  const std::lock_guard lock(shared_.lock);
+  return shared_.drainer.was_cut_short();
+}
+
+void Transfer::leave_unread() {
+  if (!shared_.drainer.has_unread()) return;
+  Journal::instance().start_over();
+  shared_.drainer.start_over();
+  sinks_.forget_positions();
 }
 
 void Transfer::deliver() {

@@ -37,8 +37,13 @@ class Transfer {
   void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);
   // Moves all captures, whether or not they are complete.
   void give_up_captures();
+  // Whether something was left in the rings for lack of memory.
+  bool was_cut_short() const;
   // Begins again where pages of the journal were lost, and returns true. The drain lock is held.
   bool start_over_if_lost();
+  // The session is over, and the file that it leaves behind has all that was not read: empties the
+  // rings, or the next session would write it, too. The drain lock is held.
+  void leave_unread();
   // Gives large buffers back to the system.
   void shrink() noexcept {
     if (batch_) batch_->shrink();
@@ -51,6 +56,7 @@ class Transfer {
  private:
   OutgoingBatch& fresh_batch();
   bool next_batch();
+  void add_context(OutgoingBatch& batch) noexcept;
   bool is_only_the_session() const;
   void deliver_captures();
   void deliver();

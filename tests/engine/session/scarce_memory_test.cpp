@@ -9,9 +9,11 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "engine/base/deadline.h"
 #include "engine/base/swallowed.h"
 #include "engine/session/captures.h"
 #include "engine/session/delivery.h"
@@ -125,6 +127,7 @@ TEST(ScarceMemory, SinksWhoseThreadCouldNotBeStartedAreFlushedAllTheSame) {
     delivery.accept(batch, 0);
     g_too_large.store(0);
     delivery.flush(0, false);
+    delivery.await(base::deadline_after(20'000'000'000));
     EXPECT_EQ(accepted, 1);
     EXPECT_EQ(flushed, 1);
   });
@@ -181,6 +184,51 @@ TEST(ScarceMemory, APassThatFindsNoMemoryHalfWayLosesNothing) {
     EXPECT_EQ(read_spool(dir.path()).spans.size(), std::size_t{kMany});
     stop();
     EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
+  });
+}
+
+TEST(ScarceMemory, ALastPassThatFindsNoMemoryHalfWayLosesNothing) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    start(dir);
+    record(kMany);
+    g_too_large.store(64 * 1024);
+    stop();
+    g_too_large.store(0);
+    EXPECT_EQ(files_in(dir / "live").size(), 1u);
+    engine().start(spool_to(dir / "next"));
+    record(1);
+    stop();
+    EXPECT_EQ(read_spool(dir / "next").spans.size(), 2u) << "of its own";
+  });
+  EXPECT_GT(spool::recover_directory(dir.path()).spans, 0u);
+  EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
+}
+
+// What live lines need besides: here the scopes that are open do not fit.
+TEST(ScarceMemory, ABatchGoesOnWithoutTheContextForWhichThereIsNoMemory) {
+  const TempDir dir;
+  in_child([&] {
+    LogLines log;
+    const auto sink = std::make_shared<testing::TestSink>();
+    sink->wanted.context = true;
+    Options options = testing::with_sink(spool_to(dir.path()), sink);
+    options.flush_interval_ns = 3'600'000'000'000;
+    engine().start(options);
+    engine().flush();
+    std::vector<record::ScopeHandle> open;
+    for (int i = 0; i < 60; ++i) open.push_back(testing::open("open"));
+    record(10);
+    static_assert(sizeof(model::Span) * 64 > 8 * 1024);
+    g_too_large.store(8 * 1024);
+    engine().flush();
+    g_too_large.store(0);
+    EXPECT_GE(engine().counters().swallowed.by_place.at("flush"), 1u);
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 10u);
+    while (!open.empty()) testing::close(open.back()), open.pop_back();
+    stop();
+    EXPECT_EQ(read_spool(dir.path()).spans.size(), 71u);
   });
 }
 
