@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/base/deadline.h"
 #include "engine/base/event.h"
 #include "engine/base/face.h"
@@ -53,14 +54,16 @@ struct Delivery::Queue {
   explicit Queue(std::shared_ptr<Sink> whose) : sink(std::move(whose)) {}
 
   bool add(Task task);
-  std::optional<Task> take();
   bool over();
-  void run(const Task& task) noexcept;
+  // Serves the sink until the session is over: the work of its thread.
   void serve() noexcept;
+  // Does what there is to do now, where no thread could be started, until the deadline at most.
+  void serve_here(std::uint64_t deadline_ns) noexcept;
 
   const std::shared_ptr<Sink> sink;
   base::Event arrived;
   base::Progress progress;
+  std::mutex turn;  // held by the thread that calls the sink
 
   std::mutex lock;  // guards the rest
   std::deque<Task> tasks;
@@ -70,6 +73,9 @@ struct Delivery::Queue {
 
  private:
   void append(Task task);
+  std::optional<Task> take();
+  bool serve_oldest() noexcept;
+  void run(const Task& task) noexcept;
 };
 
 // False where it is full.
@@ -130,16 +136,28 @@ void Delivery::Queue::run(const Task& task) noexcept {
   if (tasks.empty()) at_rest = nothing_left;
 }
 
-void Delivery::Queue::serve() noexcept {
-  constexpr std::uint64_t kLongNs = 3'600'000'000'000;
+// The caller has the turn. False: there is nothing to do.
+bool Delivery::Queue::serve_oldest() noexcept {
+  const std::optional<Task> task = take();
+  if (!task) return false;
   const Serving serving;
   const base::CallsHost calling;
-  t_served = this;
+  const void* const before = std::exchange(t_served, this);
+  run(*task);
+  t_served = before;
+  progress.finish(task->number);
+  return true;
+}
+
+void Delivery::Queue::serve() noexcept {
+  constexpr std::uint64_t kLongNs = 3'600'000'000'000;
+  const auto serve_next = [this] {
+    const std::lock_guard mine(turn);
+    return serve_oldest();
+  };
   while (!over()) {
     const std::uint32_t seen = arrived.now();
-    if (const std::optional<Task> task = take()) {
-      run(*task);
-      progress.finish(task->number);
+    if (serve_next()) {
       base::run_put_off();
     } else if (!over()) {
       arrived.wait(seen, kLongNs);
@@ -147,24 +165,27 @@ void Delivery::Queue::serve() noexcept {
   }
 }
 
+void Delivery::Queue::serve_here(std::uint64_t deadline_ns) noexcept {
+  const std::unique_lock mine(turn, std::try_to_lock);
+  if (!mine.owns_lock()) return;  // another thread serves it
+  const base::EngineWork work;
+  while (!over() && base::monotonic_ns() < deadline_ns && serve_oldest()) {
+  }
+}
+
 Delivery::Delivery(std::shared_ptr<Sink> sink) : queue_(std::make_shared<Queue>(std::move(sink))) {}
 
-// Decides who calls the sink: a thread, or the caller if none can be started.
 void Delivery::start() noexcept {
-  if (by_ != By::kNone) return;
-  const auto launch = [&] {
+  wanted_ = true;
+  if (has_thread_.load()) return;
+  has_thread_.store(guarded("delivery", [&] {
     return base::start_detached_thread("sonde-sink", [queue = queue_] { queue->serve(); }).ok();
-  };
-  by_ = guarded("delivery", launch) ? By::kThread : By::kCaller;
+  }));
 }
 
 void Delivery::accept(const std::shared_ptr<const OutgoingBatch>& batch,
                       std::size_t bytes) noexcept {
   start();
-  if (by_ != By::kThread) {
-    hand(*queue_->sink, *batch);
-    return;
-  }
   guarded("delivery", [&] {
     if (queue_->add({.batch = batch, .bytes = bytes})) return true;
     const std::string name(queue_->sink->name());
@@ -177,19 +198,16 @@ void Delivery::accept(const std::shared_ptr<const OutgoingBatch>& batch,
 
 void Delivery::flush(std::uint64_t patience_ns, bool last) noexcept {
   if (last) start();
-  if (by_ == By::kNone) return;
+  if (!wanted_) return;
   Queue::Task task;
   task.patience_ns = patience_ns;
   task.last = last;
-  if (by_ == By::kThread) {
-    guarded("delivery", [&] { return queue_->add(std::move(task)); });
-  } else {
-    queue_->run(task);
-  }
+  guarded("delivery", [&] { return queue_->add(std::move(task)); });
 }
 
 void Delivery::await(std::uint64_t deadline_ns) noexcept {
   if (t_served == queue_.get()) return;  // a sink that waits would wait for itself
+  if (!has_thread_.load()) queue_->serve_here(deadline_ns);
   queue_->progress.await_all(deadline_ns);
 }
 

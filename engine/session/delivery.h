@@ -1,9 +1,10 @@
 // Hands batches to one sink that is not durable, on a thread of its own, so that a sink that blocks
 // (a full pipe, a slow handler) holds up neither the spool and the journal nor the other sinks. The
-// thread is started with the first batch. If no thread can be started, the draining thread calls
-// the sink itself.
+// thread is started with the first batch. Where that fails it is tried again with each batch, and
+// until then the threads that call await() serve the sink.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,7 @@ class Delivery {
   Delivery& operator=(const Delivery&) = delete;
   ~Delivery() { close(); }
 
-  // `bytes`: OutgoingBatch::bytes(), asked before any sink has the batch.
+  // `bytes`: OutgoingBatch::bytes(), asked before another thread has the batch.
   void accept(const std::shared_ptr<const OutgoingBatch>& batch, std::size_t bytes) noexcept;
   // The sink flushes once it has everything that was accepted before, and has `patience_ns` for it.
   // Does not wait. `last`: also where the sink never got a batch.
@@ -39,12 +40,12 @@ class Delivery {
  private:
   // Shared with the thread, which may outlive the session where the sink does not return.
   struct Queue;
-  enum class By { kNone, kThread, kCaller };  // who calls the sink
 
   void start() noexcept;
 
   std::shared_ptr<Queue> queue_;
-  By by_ = By::kNone;
+  bool wanted_ = false;  // the sink has something to do, or had
+  std::atomic<bool> has_thread_{false};
 };
 
 }  // namespace sonde::session

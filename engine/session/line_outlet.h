@@ -12,6 +12,7 @@ namespace sonde::session {
 using LineWriter = std::function<void(const std::vector<std::string>&)>;
 
 struct LineOutlet {
+  std::string target;  // where the lines go, for messages: "stdout"
   model::LineFilter filter;
   LineWriter write;
 };

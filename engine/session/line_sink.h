@@ -1,4 +1,4 @@
-// Closed spans as lines of text, for standard output and the log.
+// Closed spans as lines of text, for one target: standard output, or the log.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace sonde::session {
 // A span whose level depends on scopes that are neither open nor drained yet waits for them.
 class LineSink : public Sink {
  public:
-  // `prefix` is what each line begins with.
+  // At least one outlet, all of one target. `prefix` is what each line begins with.
   LineSink(std::vector<LineOutlet> outlets, std::string prefix)
       : outlets_(std::move(outlets)), prefix_(std::move(prefix)) {}
 
-  std::string_view name() const noexcept override { return "live lines"; }
+  std::string_view name() const noexcept override { return outlets_.front().target; }
   Needs needs() const noexcept override { return {.context = true}; }
   // Announcements go to every outlet, whatever its filter; then each span with its newest marks.
   void accept(const OutgoingBatch& batch) override;

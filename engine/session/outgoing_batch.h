@@ -31,7 +31,7 @@ class OutgoingBatch {
   // never is.
   std::string_view json() const;
 
-  // How much memory it takes up, about. For the draining thread, before a sink has it.
+  // How much memory it takes up, about. For the draining thread, before another thread has it.
   std::size_t bytes() const noexcept;
 
   // Empty again, before the next one is filled in.

@@ -9,8 +9,8 @@
 namespace sonde::session {
 
 struct Shared {
-  // Guards the other two. No recording thread takes it. A thread that has it must not wait for the
-  // GIL: threads that hold the GIL take it.
+  // Guards the other two. Recording a scope or a mark does not take it. A thread that has it must
+  // not wait for the GIL: threads that hold the GIL take it.
   std::mutex lock;
   Drainer drainer;
   Memory memory;

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "engine/session/delivery.h"
 #include "engine/session/event_stream_sink.h"
 #include "engine/session/left_behind.h"
+#include "engine/session/line_outlet.h"
 #include "engine/session/line_sink.h"
 #include "engine/session/moved.h"
 #include "engine/session/options.h"
@@ -28,8 +31,10 @@ namespace {
 std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
   std::vector<std::shared_ptr<Sink>> all;
   if (options.on_batch) all.push_back(std::make_shared<EventStreamSink>(options.on_batch));
-  if (!options.lines.empty())
-    all.push_back(std::make_shared<LineSink>(options.lines, options.face.prefix()));
+  std::map<std::string, std::vector<LineOutlet>> by_target;
+  for (const LineOutlet& outlet : options.lines) by_target[outlet.target].push_back(outlet);
+  for (auto& [target, outlets] : by_target)
+    all.push_back(std::make_shared<LineSink>(std::move(outlets), options.face.prefix()));
   all.insert(all.end(), options.more_sinks.begin(), options.more_sinks.end());
   return all;
 }

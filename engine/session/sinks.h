@@ -35,7 +35,8 @@ class Sinks {
 
   // Returns the batch, for the next one to use its memory, or null where it is still needed.
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
-  // For a batch that has to leave no run behind: only trace() shows it.
+  // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
+  // trace() shows it.
   void remember(const OutgoingBatch& batch);
   // From now on the spool tries what could not be written until then only; 0: there is no deadline.
   void limit_spool(std::uint64_t deadline_ns) noexcept;

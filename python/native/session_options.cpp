@@ -26,7 +26,7 @@ namespace {
 
 using session::Options;
 
-void say_callback_failed(const char* which) {
+void say_callback_failed(std::string_view which) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -41,7 +41,8 @@ void say_callback_failed(const char* which) {
   session::say_sink_failed(which, what);
 }
 
-void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
+void call_lines(PyObject* callable, const std::vector<std::string>& lines,
+                const std::string& target) {
   with_gil([&] {
     const Ref list(PyList_New(static_cast<Py_ssize_t>(lines.size())));
     for (std::size_t i = 0; list && i < lines.size(); ++i) {
@@ -52,7 +53,7 @@ void call_lines(PyObject* callable, const std::vector<std::string>& lines) {
     const bool made = !PyErr_Occurred();
     const Ref done(made ? call_or_stop([&] { return PyObject_CallOneArg(callable, list.get()); })
                         : nullptr);
-    if (!done) say_callback_failed("line");
+    if (!done) say_callback_failed(target);
   });
 }
 
@@ -65,14 +66,16 @@ void call_batch(PyObject* callable, std::string_view json) {
   });
 }
 
-// (level, glob or None, callable)
+// (target, level, glob or None, callable)
 session::LineOutlet line_outlet(nb::handle outlet) {
-  const auto level = nb::cast<std::string>(outlet[0]);
   session::LineOutlet made;
+  made.target = nb::cast<std::string>(outlet[0]);
+  const auto level = nb::cast<std::string>(outlet[1]);
   made.filter.level = model::level_called(level).value_or(model::Level::kStep);
-  made.filter.name = nb::cast<std::optional<std::string>>(outlet[1]).value_or("");
-  made.write = [callable = share(nb::borrow(outlet[2]))](const std::vector<std::string>& lines) {
-    call_lines(callable.get(), lines);
+  made.filter.name = nb::cast<std::optional<std::string>>(outlet[2]).value_or("");
+  made.write = [callable = share(nb::borrow(outlet[3])),
+                target = made.target](const std::vector<std::string>& lines) {
+    call_lines(callable.get(), lines, target);
   };
   return made;
 }

@@ -86,12 +86,14 @@ def _output_dir(request: Request) -> str | None:
 
 def _line_outlets(
     sinks: tuple[str, ...],
-) -> list[tuple[str, str | None, Callable[[list[str]], None]]]:
+) -> list[tuple[str, str, str | None, Callable[[list[str]], None]]]:
     if all(sink in ("spool", "none") for sink in sinks):
         return []
     from sonde.outlets import LINE_OUTLETS
 
     split = map(options.split_output, sinks)
     return [
-        (level, glob, LINE_OUTLETS[name]) for name, level, glob in split if name in LINE_OUTLETS
+        (name, level, glob, LINE_OUTLETS[name])
+        for name, level, glob in split
+        if name in LINE_OUTLETS
     ]

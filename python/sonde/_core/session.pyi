@@ -16,9 +16,9 @@ def start(options: dict[str, object]) -> None:
     - ``on_demand: bool``: thread and files come when something is recorded, and never if nothing
       is
     - ``attrs: dict[str, object]``: attributes of the root scope
-    - ``lines: list[tuple[str, str | None, Callable[[list[str]], None]]]``: what gets the live
-      lines of drained spans, each with a level (``"epoch"``, ``"step"``, ``"all"``) and a glob
-      for names
+    - ``lines: list[tuple[str, str, str | None, Callable[[list[str]], None]]]``: what gets the live
+      lines of drained spans, each with its target (``"stdout"``), a level (``"epoch"``,
+      ``"step"``, ``"all"``) and a glob for names
     - ``on_batch: Callable[[str], None] | None``: gets each batch as JSON
     - ``face: dict[str, object]``: the API that the session was started from: ``name`` (loggers are
       ``<name>.flush`` and so on, the root scope ``<name>.session``, lines begin with ``[<name>]``)

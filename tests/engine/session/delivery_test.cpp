@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/deadline.h"
 #include "engine/base/swallowed.h"
 #include "tests/engine/support/refuse.h"
 #include "tests/engine/support/running_session.h"
@@ -148,7 +149,7 @@ TEST(Delivery, TheirThreadComesWithTheFirstBatch) {
   });
 }
 
-TEST(Delivery, WithoutThreadsTheyAreServedByTheThreadThatDrains) {
+TEST(Delivery, WithoutThreadsTheyAreServedByTheThreadThatFlushesOrEnds) {
   in_child([] {
     if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
     LogLines log;
@@ -170,6 +171,45 @@ TEST(Delivery, WithoutThreadsTheyAreServedByTheThreadThatDrains) {
     stop();
     EXPECT_EQ(spans, 11u);
     EXPECT_EQ(last_ones, 1);
+  });
+}
+
+// The draining thread hands over and goes on, also where no thread can be started: a thread that
+// waits for the sink calls it.
+TEST(Delivery, WithoutAThreadASinkIsCalledByTheThreadThatWaits) {
+  in_child([] {
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    const auto sink = std::make_shared<TestSink>();
+    std::vector<int> called;
+    sink->on_accept = [&](const OutgoingBatch&) { called.push_back(1); };
+    sink->on_flush = [&](std::uint64_t, bool) { return called.push_back(2), true; };
+    Delivery delivery(sink);
+    accept(delivery);
+    accept(delivery);
+    delivery.flush(1'000'000, false);
+    EXPECT_TRUE(called.empty());
+    delivery.await(base::deadline_after(20'000'000'000));
+    EXPECT_EQ(called, (std::vector{1, 1, 2}));
+  });
+}
+
+TEST(Delivery, AThreadThatCouldNotBeStartedIsTriedAgainWithTheNextBatch) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    std::atomic<int> accepted{0};
+    sink->on_accept = [&](const OutgoingBatch&) { ++accepted; };
+    Delivery delivery(sink);
+    bool refused = false;
+    std::thread([&] {  // the filter holds for this thread only
+      refused = testing::refuse_threads();
+      accept(delivery);
+    })
+        .join();
+    if (!refused) GTEST_SKIP() << "cannot filter calls here";
+    EXPECT_EQ(accepted.load(), 0);
+    accept(delivery);
+    for (int i = 0; i < 20'000 && accepted.load() < 2; ++i) ::usleep(1000);
+    EXPECT_EQ(accepted.load(), 2);
   });
 }
 

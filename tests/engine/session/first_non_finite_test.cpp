@@ -35,7 +35,7 @@ TEST(FirstNonFinite, IsSaidOnceAndMarked) {
     LogLines log;
     std::vector<std::string> lines;
     Options options = slow_flush(dir.path());
-    options.lines.push_back({{}, [&](const std::vector<std::string>& some) {
+    options.lines.push_back({"log", {}, [&](const std::vector<std::string>& some) {
                                lines.insert(lines.end(), some.begin(), some.end());
                              }});
     engine().start(options);

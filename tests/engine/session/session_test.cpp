@@ -18,6 +18,7 @@ using testing::engine;
 using testing::files_in;
 using testing::find_span;
 using testing::in_child;
+using testing::LogLines;
 using testing::names_of;
 using testing::read_spool;
 using testing::RunningSession;
@@ -144,7 +145,7 @@ TEST(Session, SinksGetLinesAndBatches) {
     std::vector<std::string> lines, batches;
     Options options;
     options.handle_signals = false;
-    options.lines.push_back({{}, [&](const std::vector<std::string>& some) {
+    options.lines.push_back({"log", {}, [&](const std::vector<std::string>& some) {
                                lines.insert(lines.end(), some.begin(), some.end());
                              }});
     options.on_batch = [&](std::string_view json) { batches.emplace_back(json); };
@@ -160,6 +161,24 @@ TEST(Session, SinksGetLinesAndBatches) {
     EXPECT_TRUE(lines[1].starts_with("[sonde] sonde.session - ")) << lines[1];
     ASSERT_FALSE(batches.empty());
     EXPECT_TRUE(batches[0].starts_with("{\"schema_version\":1,"));
+  });
+}
+
+TEST(Session, LinesForOneTargetDoNotWaitForThoseOfAnother) {
+  in_child([] {
+    LogLines log;
+    std::atomic<std::size_t> lines{0};
+    Options options;
+    options.handle_signals = false;
+    options.lines.push_back({"stdout", {}, [](const auto&) { testing::sleep_for_ever(); }});
+    options.lines.push_back({"log", {}, [&](const auto& some) { lines += some.size(); }});
+    engine().start(options);
+    for (int i = 0; i < 10; ++i) testing::close(testing::open("x"));
+    engine().flush();
+    EXPECT_EQ(lines.load(), 10u);
+    stop();
+    EXPECT_EQ(LogLines::count("the output (stdout) was stuck when the session ended"), 1u)
+        << LogLines::all();
   });
 }
 
