@@ -1,7 +1,7 @@
 // Hands batches to one sink that is not durable, on a thread of its own, so that a sink that blocks
 // (a full pipe, a slow handler) holds up neither the spool and the journal nor the other sinks. The
-// thread is started with the first batch. If no thread can be started, the draining thread calls
-// the sink itself.
+// thread is started with the first batch. If no thread can be started, the draining thread
+// (drain_loop.h) calls the sink itself.
 #pragma once
 
 #include <cstddef>
