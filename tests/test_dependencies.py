@@ -64,8 +64,8 @@ MAY_USE: dict[str, set[str]] = {
     },
 }
 
-# (user, used) -> the only files of `used` that `user` may include: who reads a journal needs its
-# layout, not the code that writes it.
+# (user, used) -> the only files of `used` that `user` may include: code that reads a journal needs
+# its layout, not the code that writes it.
 ONLY_FILES: dict[tuple[str, str], str] = {("journal", "record"): r"layout\w*\.h"}
 
 # engine/codec parses what a collector receives, so it knows no files.
@@ -268,7 +268,7 @@ Graph = dict[str, set[str]]
 
 
 def reach(graph: Graph, start: str) -> set[str]:
-    """What can be reached from there, itself only by a cycle."""
+    """What can be reached from `start`; that includes `start` itself if there is a cycle."""
     found: set[str] = set()
     ahead = [start]
     while ahead:

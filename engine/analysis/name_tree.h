@@ -29,8 +29,8 @@ struct NodeStats {
   std::uint64_t count = 0;
   std::uint64_t open = 0;  // began and did not end: not in count, and in no figure but the totals
   std::uint64_t skipped = 0;  // steps that a scaler skipped
-  std::int64_t open_ns = 0;   // how long those that are open have been so
-  std::int64_t total_ns = 0;  // with these
+  std::int64_t open_ns = 0;   // how long the open ones have been open
+  std::int64_t total_ns = 0;  // includes open_ns
   std::int64_t min_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_ns = 0;
   std::int64_t gpu_ns = model::kNone;

@@ -25,7 +25,7 @@ std::size_t skip_spaces(std::string_view json, std::size_t at) noexcept {
   return std::min(json.find_first_not_of(" \t\r\n", at), json.size());
 }
 
-// Behind the string that begins at `at`; beyond the end of the text where it has no end.
+// The place after the string that begins at `at`; beyond the end of the text if it is never closed.
 std::size_t skip_string(std::string_view json, std::size_t at) noexcept {
   for (++at; at < json.size() && json[at] != '"'; ++at) {
     if (json[at] == '\\') ++at;
@@ -33,8 +33,8 @@ std::size_t skip_string(std::string_view json, std::size_t at) noexcept {
   return at + 1;
 }
 
-// Behind the value that begins at `at`: at the comma that follows it, or at the end of the object
-// or of the text.
+// The place after the value that begins at `at`: the comma that follows it, or the end of the
+// object or of the text.
 std::size_t skip_value(std::string_view json, std::size_t at) noexcept {
   int depth = 0;
   while (at < json.size()) {

@@ -90,8 +90,8 @@ class RecentTexts {
   std::array<Entry, kEntries> entries_;
 };
 
-// A value's text up to the next token. A string is consumed: simdjson would take one that is only
-// skipped for a key if a colon follows, and not notice the damage.
+// A value's text up to the next token. A string is consumed: if simdjson only skips one and a colon
+// follows, it takes the string for a key and does not notice the damage.
 inline std::string_view token_of(ondemand::value& value) {
   const std::string_view token = value.raw_json_token();
   if (token.front() == '"') must(value.get_raw_json_string());

@@ -77,7 +77,7 @@ struct Succession {
   bool steps_taken = false;  // steps are not ours to open
   bool done = false;         // the step has had its optimizer step
 };
-// Does `next` show that nothing more will come from `outer`, although the iterator of that lives?
+// Does `next` show that the pass `outer` is over, although its iterator lives?
 bool is_over(const Succession& seen) noexcept;
 
 enum class NewPass : std::uint8_t {
@@ -128,7 +128,7 @@ bool is_plain(const PlainEvidence& seen) noexcept;
 
 // After more iterations than this on one batch, the loader no longer feeds them: no pass leads.
 inline constexpr std::uint32_t kMostIterations = 16;
-// Can the pass be the leader? The newest that can is the one.
+// Can the pass be the leader? Of those that can, the newest is the leader.
 inline bool may_lead(const PassEvidence& pass) noexcept {
   if (pass.relation.parted) return false;
   return pass.trained || (!pass.evaluates && pass.role == PassEvidence::Role::kOwner);

@@ -35,8 +35,8 @@ bool is_over(const Succession& seen) noexcept {
     if (outer.evaluates || seen.steps_taken) return true;
     // Nothing was done with any of several batches: the pass ran without a model.
     if (!outer.batches.ever_used && outer.fetch.left > 1 && !seen.next_evaluates) return true;
-    // Rule 4: where nothing was done with the last batches yet, the next epoch is fetched ahead,
-    // too.
+    // Rule 4: as long as nothing was done with the last batches of `outer`, `next` only fetches
+    // ahead, for the next epoch.
     if (outer.begins_anew(next)) return outer.batches.used && (outer.on_last() || !seen.done);
     return outer.on_last() && seen.done && !seen.outer_owed;
   }

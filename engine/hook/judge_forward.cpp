@@ -173,8 +173,8 @@ Verdict without_step(const Evidence& seen) noexcept {
   }
   if ((seen.counted_open || seen.knows_training) && !seen.inside_scope)
     return {.move = Move::kBeginWithLeaves, .event = {.pend = true, .watch = gradients}};
-  // If a backward follows, this is the first iteration. As many forwards as leaves can be kept,
-  // without a backward, are a rollout.
+  // If a backward follows, this is the first iteration. If the leaves are full and no backward
+  // came, the forwards are a rollout.
   const bool rollout = known && seen.leaves.full() && !has_backward(seen) && movable(seen);
   return {.move = rollout ? Move::kLookFromRollout : Move::kStay,
           .event = {.pend = true, .watch = gradients && !rollout && has_forward(seen)}};
@@ -197,7 +197,7 @@ Verdict without_loader(const Evidence& seen) noexcept {
   Verdict verdict{
       .event = {.pend = true, .watch = gradients && (seen.reading.evaluates || has_forward(seen))}};
   if (!seen.leaves.full()) return verdict;
-  // As many leaves as can be kept are too many for the end of the last iteration.
+  // The leaves are full: so many spans cannot all be the end of the last iteration.
   if (!has_backward(seen)) {
     verdict.move = Move::kCarveLongLook;
   } else if (movable(seen)) {

@@ -1,4 +1,4 @@
-// What becomes of the step that is open, and whose batches its training uses up.
+// What becomes of the open step, and which passes are trained with in it.
 #include <cstddef>
 #include <cstdint>
 

@@ -35,7 +35,7 @@ class Step {
   record::ScopeHandle& handle() noexcept { return scope_; }
   // The pass whose fetch opened the step; nullptr: none did.
   Pass* pass() const noexcept { return pass_; }
-  // The exhausted pass that the step's batches were left of; nullptr: there is none.
+  // The exhausted pass whose left batches the step is on; nullptr: it is on no such batches.
   const Pass* left_of() const noexcept { return left_of_; }
   // Has the step had its optimizer step?
   bool done() const noexcept { return done_; }

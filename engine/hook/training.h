@@ -78,8 +78,8 @@ class alignas(64) Training {
   // `gpu_work`: the fetch may have given the GPU something to do.
   SONDE_HOT void end_fetch(Here here, Pass& pass, Fetched outcome, bool gpu_work = false,
                            std::string_view error = {}) noexcept;
-  // What runs next is given the batch that this pass has fetched last. Earlier batches of it that
-  // nothing was done with were skipped.
+  // What runs next is called with the newest batch of this pass. If earlier batches of the pass are
+  // unused, they were skipped.
   void use_newest(Pass& pass) noexcept;
   // Something that has no span has used the batches that were fetched.
   void use_unseen() noexcept { seen_.passes.use_batches(); }

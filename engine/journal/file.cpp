@@ -83,8 +83,8 @@ bool File::gone() const {
 
 namespace {
 
-// Whether this process may live, which wrote the journal or recovers it. Of other hosts nothing is
-// known: a journal there is left alone.
+// Whether the process `pid`, which wrote the journal or recovers it, may be alive. Nothing is known
+// of processes on other hosts, so their journals are left alone.
 bool may_live(const Header& head, pid_t pid) {
   char host[sizeof head.host] = {};
   ::gethostname(host, sizeof host - 1);
@@ -92,8 +92,8 @@ bool may_live(const Header& head, pid_t pid) {
   return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-// Without locks the best evidence is the process table of this host. A session that has ended is
-// no longer its process's.
+// Without locks the best evidence is the process table of this host. Once a session has ended, its
+// journal has no owner any more, even if the process lives on.
 bool alive_by_process_table(const Header& head) {
   return head.ended == 0 && head.clean == 0 && may_live(head, static_cast<pid_t>(head.pid));
 }
@@ -131,8 +131,8 @@ bool File::try_lock() {
   return record::has_no_locks(errno) && claim();
 }
 
-// Of several processes that rename it, one succeeds. Where that one dies, its name for the journal
-// is that of a journal still, and says that it may be claimed again.
+// Of several processes that rename the file, one succeeds. If that one dies, the new name still
+// ends in .journal, and the pid in it shows others that they may claim the journal once more.
 bool File::claim() {
   const pid_t other = claimant(path_);
   if (other != 0 ? may_live(header(), other) : alive_by_process_table(header())) return false;

@@ -22,7 +22,8 @@ bool queue_watched() noexcept;
 std::uint64_t queue_submit() noexcept;
 // The piece is done, at this time of the monotonic clock.
 void queue_done(std::uint64_t piece, std::uint64_t now_ns) noexcept;
-// It will never be known when this piece, or one before it, was done: marks that wait are unknown.
+// It will never be known when this piece, or one before it, was done: the marks that wait for them
+// get no time.
 void queue_abandon(std::uint64_t piece) noexcept;
 
 // 0: there is no watcher, or too many are under way. Numbers of marks and of CUDA events differ.

@@ -13,8 +13,8 @@ inline constexpr std::uint32_t kMaxBlocks =
 inline constexpr std::uint32_t kIdleBlocks = 512;   // 16 MiB: the cap while there is no session
 inline constexpr std::uint32_t kFirstBlocks = 256;  // 8 MiB: what a new journal file starts with
 inline constexpr std::uint32_t kLowBlocks = 128;    // fewer free ones wake the drain thread
-// So many or fewer before the end of the file wake it too: three quarters of a new file, because it
-// may have to wait for its turn.
+// It is also woken when no more blocks than this are left before the end of the file. That is three
+// quarters of a new file, because the drain thread may have to wait for its turn.
 inline constexpr std::uint32_t kEarlyBlocks = kFirstBlocks / 4 * 3;
 
 // Taking and freeing needs no lock: the free blocks are a stack with a tag against reuse. When it

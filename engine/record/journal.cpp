@@ -35,8 +35,8 @@ void detail::make_journal() { Journal::instance(); }
 
 Journal::Journal() {
   reset(kIdleBlocks);
-  // From the first name on: two processes that share a key would give the same ids to different
-  // spans.
+  // Registered before anything can be recorded: two processes that share a key would give the same
+  // ids to different spans.
   pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork_in_parent(); },
                  [] { instance().after_fork_in_child(); });
 }
@@ -100,8 +100,8 @@ std::uint32_t Journal::ring_blocks() const noexcept {
   return blocks_.fresh() - std::min(blocks_.fresh(), lanes + lanes / 4);
 }
 
-// Also where the drain thread is far behind: at this pace, the end comes before it is sure to look
-// again. On a busy machine it writes a batch and waits for its turn meanwhile.
+// True also if recording, at its present pace, would reach the end before the drain thread is sure
+// to look again: on a busy machine that thread may be writing a batch, or waiting for its turn.
 bool Journal::nears_file_end() noexcept {
   constexpr std::uint64_t kLookAgainNs = 100'000'000, kMomentNs = 1'000'000;
   constexpr std::uint32_t kSome = 16;  // fewer say nothing about the pace

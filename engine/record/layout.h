@@ -1,5 +1,5 @@
 // The journal: what lies where in the memory-mapped file of one process. Other processes read all
-// of it (the live view, the autopsy, the next run), also if the owner died at any instruction.
+// of it (the live view, the autopsy, the next run), even if the owner died at any instruction.
 // docs/formats/journal.md draws it. A change of the layout needs another kJournalVersion.
 //
 //   offset 0        Header   one page: identity, clock anchor, session span, drain commit

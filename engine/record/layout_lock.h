@@ -1,7 +1,7 @@
-// The lock that says whether the owner of a journal lives: the owner takes it, readers ask for it,
-// recovery takes it of a dead one. A lock of the open file description: the kernel drops it when
-// the process is gone, however it went, and (unlike a pid) it means the same in every container
-// that sees the file. docs/formats/journal.md names the byte.
+// The lock that says whether the owner of a journal lives. The owner holds it, readers ask whether
+// it is held, and a process that recovers a dead journal takes it. It is a lock of the open file
+// description: the kernel drops it when the process is gone, however it ended, and (unlike a pid)
+// it means the same in every container that sees the file. docs/formats/journal.md names the byte.
 #pragma once
 
 #include <fcntl.h>

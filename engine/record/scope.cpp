@@ -86,7 +86,8 @@ void write_record(ThreadState& thread, const OpenScope& scope, const Origin& ori
   record.end_ns = std::max(end_ns, scope.start_ns);
   record.index = scope.index;
   record.aux = scope.aux;
-  // A signal may add to those of the session just now.
+  // The attributes of the session's span may change at this moment: the drain thread sets them when
+  // a signal ends the process.
   record.static_attrs = __atomic_load_n(&scope.static_attrs, __ATOMIC_RELAXED);
   record.name_length = static_cast<std::uint16_t>(name.size());
   record.attrs_length = static_cast<std::uint16_t>(attrs.size());

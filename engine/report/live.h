@@ -1,4 +1,4 @@
-// Lines on running processes, each with the API in front that the session was started from:
+// Lines on running processes. Each begins with the API that the session was started from:
 //   [api] rank 1 epoch[0] - 142us {epoch_loss=0.5234}
 #pragma once
 

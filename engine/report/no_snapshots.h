@@ -13,7 +13,7 @@ namespace sonde::report {
 std::string no_snapshots_line(const analysis::NoSnapshots& why);
 
 // Explains all sessions of a directory, one line for each reason, with the sessions it is true of.
-// Without any session: that the whole run has to be named.
+// Without any session, one line asks for the directory of the whole run.
 std::vector<std::string> no_snapshots_lines(std::span<const analysis::NoSnapshots> sessions);
 
 }  // namespace sonde::report

@@ -116,8 +116,9 @@ class TreeText {
     return span.open() || closed_by == model::kClosedByDeath || closed_by == "shutdown";
   }
 
-  // Which of the siblings are hidden: those of a name beyond the limit, but not where the run is or
-  // ended, and of those that failed not the newest. `goes_on`: the newest is shown too.
+  // Which of the siblings are hidden: of each name those beyond the limit, except where the run is
+  // or ended, and except the newest that failed (again up to the limit). `goes_on`: the newest of
+  // each name is shown too.
   std::vector<bool> hide(Children list, bool goes_on, ByName& names) const {
     std::vector<bool> hidden(list.size(), false);
     const std::size_t limit = options_.sibling_limit;

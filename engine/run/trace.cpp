@@ -68,7 +68,8 @@ void free_the_rest(Trace& trace) {
   trace.arenas.push_back(std::move(text));
 }
 
-// Of the batches that are passed, only what may be wanted is held.
+// Reads the journals, then the batches from the newest to the oldest, until no older one matters.
+// Keeps only what may be wanted.
 void read_last(Reader& reader, std::size_t count, const Filter& filter, Trace& trace) {
   const auto add = [&](model::Batch& batch) {
     filter(batch);

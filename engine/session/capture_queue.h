@@ -33,7 +33,7 @@ class CaptureQueue {
   snapshot::BlobRoom reserve_blob(std::uint64_t bytes);
   void count(Counters& all) const;
 
-  // -- the draining thread --
+  // -- the draining thread (drain_loop.h) --
 
   // The captures that wait; captures.h describes these functions.
   bool look() { return captures_.look(); }

@@ -29,7 +29,7 @@ class Captures {
   bool add(snapshot::Capture capture);
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
-  // The rest is the drain thread's.
+  // The rest is for the draining thread (drain_loop.h).
 
   // Takes over what was added and looks at what is under way; true when something can be collected.
   bool look();

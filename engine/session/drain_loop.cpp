@@ -114,7 +114,7 @@ void DrainLoop::drain_here() {
   std::unique_lock lock(watch_->lock);
   if (watch_->over) return;
   const base::EngineWork work;
-  const base::CallsHost calling;  // no other thread does
+  const base::CallsHost calling;  // without another thread, this one calls the host's code
   const Serving serving;
   const std::uint64_t newest = requests_.newest();
   try_tick();
@@ -129,7 +129,7 @@ void DrainLoop::finish() {
     const std::lock_guard lock(watch_->lock);
     if (!std::exchange(watch_->over, true)) {
       const base::EngineWork work;
-      const base::CallsHost calling;  // where no other thread can be started
+      const base::CallsHost calling;  // without another thread, this one calls the host's code
       const Serving serving;
       keeper_.recover_once();  // the thread may not have got its turn
       try_last_tick();
@@ -147,7 +147,7 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   wake.wait(seen_at_start, kMomentNs);
   std::unique_lock lock(watch.lock);
   if (watch.over) return;
-  const base::CallsHost calling;  // where no other thread can be started
+  const base::CallsHost calling;  // without another thread, this one calls the host's code
   const Serving serving;
   keeper_.recover_once();
   while (!stopping_.load()) {
@@ -234,8 +234,8 @@ void DrainLoop::last_tick(const Patience& patience) {
   const auto limit_spool = [&] {
     sinks_.limit_spool(base::monotonic_ns() + patience.left(patience.blobs_ns));
   };
-  limit_spool();  // what could not be written before must not use up the time of all the rest
-  // The rest is waited for once the files are hurried.
+  limit_spool();  // retries of earlier batches must not use up all the time
+  // Statistics, files and sinks are waited for below, after hurry().
   tick({.gpu_ns = patience.gpu_ns, .until_ns = patience.until_ns}, true);
   if (transfer_.was_cut_short()) keeper_.keep_file();
   captures_.hurry();

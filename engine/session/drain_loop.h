@@ -1,4 +1,9 @@
 // The drain thread: when it works, for how long it waits for what is under way, and how it ends.
+//
+// Comments of this folder speak of the *draining thread*: the thread that moves records at that
+// moment. Normally it is the drain thread. When shutdown() ends the session, it is the thread that
+// called shutdown(). Where there is no drain thread, it is the one that called flush() or
+// shutdown().
 #pragma once
 
 #include <atomic>

@@ -97,8 +97,8 @@ void Engine::start(Options options) {
     const std::lock_guard lock(state_->shared.lock);
     state_->session = std::move(session);
   };
-  // Before it begins: from then on flush() must leave the rings to it, and the thread that wakes it
-  // has to find it.
+  // Made known before it begins: from then on flush() must leave the rings to the session, and a
+  // thread that wakes the session has to find it.
   make_known(fresh);
   try {
     fresh->begin();
@@ -139,7 +139,7 @@ std::shared_ptr<void> Engine::finish_stop() {
   state_->last.mode = Counters::Mode::kStopped;
   state_->last.journal.clear();
   state_->last.journal_bytes = 0;
-  const base::EngineWork work;  // a log handler may need the lock that makes things quiet
+  const base::EngineWork work;  // a log handler may need the GIL, which the caller holds
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
   state_->lost_earlier = record::total_losses();

@@ -28,7 +28,7 @@ class Engine {
   // Quiet. Begins a session. Never fails: where there is no file or no thread, the session goes on
   // without it, and a message says so once.
   void start(Options options);
-  // Ending a session, in three steps because the sinks may need the lock that makes things quiet.
+  // Ending a session, in three steps. The second is not quiet, because sinks may need the GIL.
   void begin_stop();  // quiet: closes every open scope
   void await_stop();  // not quiet: drains and writes
   // Quiet: back to memory. Returns what is left of the session, its sinks among it: to be dropped

@@ -11,7 +11,7 @@
 
 namespace sonde::session {
 
-// `file`: the batch with the span of that session. At the end of the program, once per process.
+// Call it at the end of the program, once per process. `file`: the batch with that session's span.
 void amend_at_exit(std::string file, const base::Id& session) noexcept;
 
 }  // namespace sonde::session

@@ -12,10 +12,10 @@
 
 namespace sonde::session {
 
-// Used by the draining thread. Warns at most once about gradients and once about weights. They are
-// counted apart because mixed precision finds its scale by letting gradients overflow. One cause is
-// reported once: weights are not reported after the gradients that made them so, and nothing is
-// reported after weights.
+// Used by the draining thread (drain_loop.h). Warns at most once about gradients and once about
+// weights. They are counted apart because mixed precision finds its scale by letting gradients
+// overflow. One cause is reported once: weights are not reported after the gradients that made them
+// so, and nothing is reported after weights.
 class FirstNonFinite {
  public:
   // Looks at a capture whose statistics are complete.

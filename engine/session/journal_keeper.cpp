@@ -41,10 +41,10 @@ constexpr std::string_view kLeaveRoom =
 constexpr const char* kNoJournal =
     "; recording goes on in memory, but a killed process will lose what is not flushed";
 constexpr const char* kNoDirectory =
-    "; recording goes on in memory, and nothing of it will be on disk unless this is mended before "
+    "; recording goes on in memory, and nothing of it will be on disk unless this is fixed before "
     "the run ends";
 
-// Between the two clocks. It changes when the system clock is set.
+// The wall clock minus the monotonic one. It changes when the system clock is set.
 std::int64_t clock_offset() {
   return base::wall_clock_ns() - static_cast<std::int64_t>(base::monotonic_ns());
 }
@@ -63,7 +63,7 @@ std::string recovered_text(const model::Recovery& recovery, const std::string& o
       (recovery.ended == recovery.journals ? " could not write everything when it ended: "
                                            : " ended without shutdown: ") +
       std::to_string(recovery.spans) + " spans, " + std::to_string(recovery.marks) + " marks and " +
-      std::to_string(recovery.open_scopes) + " open scopes of it are now in the spool";
+      std::to_string(recovery.open_scopes) + " open scopes are now in the spool";
   if (recovery.damaged != 0) {
     text += "; records that could not be read from its journal are lost, at least " +
             std::to_string(recovery.damaged);

@@ -39,7 +39,7 @@ class JournalKeeper {
   // The session is over: back to memory. The file stays if it has what the spool has not.
   void release();
 
-  // -- the draining thread --
+  // -- the draining thread (drain_loop.h) --
 
   // To be called before recording can reach the end of the file: enlarges it.
   void grow();
@@ -48,8 +48,8 @@ class JournalKeeper {
   // True when pages of the journal have vanished (its file was truncated): what was just read from
   // it may be nonsense, and start_over() is due. The drain lock is held.
   bool lost_pages() const noexcept;
-  // Begins again in empty memory, the same session. Recording stands still, the drain lock is held.
-  // Says nothing, because of the lock: keep() does, and say_lost_pages().
+  // Starts the journal of the same session again in empty memory. Recording stands still, and the
+  // drain lock is held; so the message is left to keep() and say_lost_pages().
   void start_over();
   void say_lost_pages() noexcept;
   // Moves journals of dead processes into the spool, the first time it is called.

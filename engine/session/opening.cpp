@@ -53,7 +53,7 @@ void Session::awaken() {
     if (!begun_ || !asleep_.exchange(false)) return;
     try {
       open(complaints);
-    } catch (const std::exception&) {  // no memory: what is recorded stays in it until the end
+    } catch (const std::exception&) {  // out of memory: records wait in the rings for a flush()
       base::note_swallowed("session");
       loop_.go_without_thread();
     }

@@ -39,8 +39,8 @@ struct Options {
   std::function<void(std::string_view)> on_batch;  // each batch as JSON
   // Further sinks; none of them is durable (see sinks.h).
   std::vector<std::shared_ptr<Sink>> more_sinks;
-  // The process is told to end, and nothing is closed yet. On the drain thread; has to return soon,
-  // and by then at the latest (base::monotonic_ns).
+  // A signal asks the process to end, and nothing is closed yet. Called on the drain thread; has to
+  // return soon, and by `deadline_ns` (base::monotonic_ns) at the latest.
   std::function<void(std::uint64_t deadline_ns)> on_termination;
 };
 

@@ -19,7 +19,7 @@
 
 namespace sonde::session {
 
-// Used by the draining thread; the counters may be read by any thread.
+// Used by the draining thread (drain_loop.h); any thread may read the counters.
 class Outbox {
  public:
   static constexpr std::size_t kMaxWaitingBytes = 64u << 20;

@@ -19,7 +19,7 @@ void forget_termination() noexcept;
 // thread to finish. That thread then ends the process by the same signal. Another SIGTERM, or five
 // seconds, end it at once.
 int termination_requested() noexcept;
-// Once it has come: all waiting has to end by then (base::monotonic_ns). That is before those five
+// When all waiting has to end after such a signal (base::monotonic_ns). That is before those five
 // seconds are over, so that what was waited for can still be written.
 std::uint64_t termination_deadline_ns() noexcept;
 [[noreturn]] void die_by_termination() noexcept;

@@ -12,8 +12,8 @@ namespace sonde::session {
 
 // The methods of one sink are never called at the same time, and never with a lock held that a
 // recording thread could want; so a sink may take the GIL. The spool and the memory are served by
-// the draining thread, each of the others by a thread of its own (delivery.h). What a sink throws
-// is counted and logged once, and the other sinks go on.
+// the draining thread (drain_loop.h), each of the others by a thread of its own (delivery.h). What
+// a sink throws is counted and logged once, and the other sinks go on.
 class Sink {
  public:
   // What a batch has to hold for this sink besides spans and marks.

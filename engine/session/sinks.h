@@ -22,7 +22,7 @@
 
 namespace sonde::session {
 
-// Used by the draining thread, except where a method says otherwise.
+// Used by the draining thread (drain_loop.h), except where a method says otherwise.
 class Sinks {
  public:
   Sinks(Shared& shared, const Options& options);
@@ -38,7 +38,7 @@ class Sinks {
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.
   void remember(const OutgoingBatch& batch);
-  // From now on the spool tries what could not be written until then only; 0: there is no deadline.
+  // Sets until when the spool retries what could not be written; 0: there is no deadline.
   void limit_spool(std::uint64_t deadline_ns) noexcept;
   // True when nothing is left that only the journal has. Each sink but the spool has `patience_ns`,
   // from its turn on; await() waits for them.

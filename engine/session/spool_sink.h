@@ -30,7 +30,7 @@ class SpoolSink : public Sink {
   // Tries again what could not be written. At the end of the session it gives up waiting snapshots,
   // because the journal has no copy of them.
   bool flush(std::uint64_t deadline_ns, bool last) override;
-  // By then accept() stops trying what could not be written; 0: there is no deadline.
+  // Sets until when accept() retries what could not be written; 0: there is no deadline.
   void retry_until(std::uint64_t deadline_ns) noexcept { outbox_.retry_until(deadline_ns); }
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
@@ -52,7 +52,8 @@ class SpoolSink : public Sink {
 
   // Any thread. The path of the file with this span is wanted, once it is written.
   void find(const base::Id& span);
-  // "": it is not written yet. For the draining thread, or while no other thread records.
+  // "": it is not written yet. For the draining thread (drain_loop.h), or while no other thread
+  // records.
   const std::string& found_in() const noexcept { return found_in_; }
 
   // Any thread.

@@ -16,7 +16,7 @@
 
 namespace sonde::session {
 
-// Used by the draining thread, except where a method says otherwise.
+// Used by the draining thread (drain_loop.h), except where a method says otherwise.
 class Transfer {
  public:
   // `on_demand`: a session in which nothing was recorded leaves no run behind.

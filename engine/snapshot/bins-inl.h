@@ -26,7 +26,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #define SONDE_INDEXED 0
 #endif
 
-// The values that do not fill a vector, filled up.
+// The last values, which do not fill a vector, and padding for the rest of it.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> padded(D d, const T* values, std::size_t count, T padding) {
   HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];

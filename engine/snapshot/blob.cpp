@@ -362,7 +362,7 @@ Status BlobWriter::State::write_file(BlobJob& job, std::string& path) {
     done += piece.size();
     pace.rest(in_a_hurry);
     if (Status status = job.source->next(piece); !status.ok()) return status;
-    if (piece.empty() && done != bytes) return {EIO, "a snapshot ended too early"};
+    if (piece.empty() && done != bytes) return {EIO, "cannot read all tensors of a snapshot"};
   }
   char folder[32];
   base::write_hex(job.span_id, folder);

@@ -32,7 +32,8 @@ constexpr std::uint64_t kPiece = 4u << 20;
 constexpr std::size_t kSpareBytes = std::size_t{512} << 20;
 constexpr int kPatience = 100'000;  // naps of 100 us
 
-// Until the event has passed, asking from time to time: the device is never waited for.
+// Waits until the event has passed, by asking now and then: no call here blocks on the device.
+// False: it failed, or it took too long.
 bool await(CudaDevice& gpu, base::CuEvent event) {
   for (int naps = 0; naps < kPatience; ++naps) {
     {

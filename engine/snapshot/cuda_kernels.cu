@@ -278,7 +278,8 @@ __device__ void prepare(const Input& in, Output& out, Edges& edges) {
   if (constant) out.counts[0] = out.finite;
 }
 
-// The tiles' sums are small, so there are few additions between any of them and the whole.
+// Each thread adds up some of the tiles, then the block adds up its threads: few additions lie
+// between the sum of a tile and the total.
 extern "C" __global__ void __launch_bounds__(kThreads)
     combine_moments(const Input* inputs, const Moments* moments, Output* outputs, Edges* edges) {
   const Input& in = inputs[blockIdx.x];

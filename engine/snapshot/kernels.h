@@ -70,7 +70,7 @@ struct Kernels {
   void (*deviate_doubles)(const double*, std::size_t, double scale, double mean, Deviations&);
   void (*bin_floats)(const float*, std::size_t, const Edges<float>&, Counts&);
   void (*bin_doubles)(const double*, std::size_t, const Edges<double>&, Counts&);
-  // Move the finite ones together and say how many they are; the others are counted on top.
+  // Move the finite values to the front, return their number, and add the others to the counts.
   std::size_t (*keep_finite_floats)(float*, std::size_t, NonFinite&);
   std::size_t (*keep_finite_doubles)(double*, std::size_t, NonFinite&);
   void (*widen_halves)(const std::uint16_t*, std::size_t, float*);

@@ -137,7 +137,7 @@ class Schedule {
   bool take(Task& task) {
     std::unique_lock lock(mutex_);
     while (!failed_) {
-      // A phase begun goes before another tensor, which would push it out of the caches.
+      // A phase that has begun comes first: another tensor would push this one out of the caches.
       for (const auto& open : open_) {
         if (open->given == open->job.pieces()) continue;
         task = {open.get(), place_of(open->given++, open->job.pieces(), open->first), 0};

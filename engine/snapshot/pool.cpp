@@ -74,7 +74,7 @@ class Pool {
   unsigned at_work_ = 0;
 };
 
-// A child of fork has none of its parent's threads, and locks in any state: it makes a new one.
+// A forked child has none of its parent's threads, and the locks may be held: it makes a new pool.
 Pool& pool() {
   static std::atomic<Pool*> current = nullptr;
   Pool* known = current.load(std::memory_order_acquire);

@@ -20,7 +20,7 @@
 
 namespace hwy {
 #if HWY_IS_DEBUG_BUILD
-// What a failed assertion of the headers calls; in the library otherwise.
+// Failed assertions of the headers call it. Highway has it in its library, which we do not link.
 void Abort(const char*, int, const char*, ...) { __builtin_trap(); }
 #endif
 }  // namespace hwy

@@ -21,7 +21,7 @@ std::string batch_file_name(std::int64_t created_ns, const base::Id& batch_id);
 // The time in the name of a batch file, with or without its folder; nothing for any other name.
 std::optional<std::int64_t> created_ns_of(std::string_view path) noexcept;
 
-// Used by one thread (the drain thread); any thread may read the counters.
+// Used by one thread at a time; any thread may read the counters.
 class Directory {
  public:
   Directory(std::string output_dir, std::uint64_t max_bytes);

@@ -86,7 +86,8 @@ def _example(name: str) -> str:
 
 
 def _instead_of_flag(name: str, shown: str) -> str | None:
-    also = f"; options of it are a table, config={_example(name)}" if TABLES.get(name) else ""
+    table = f"; the options of {name} are a table: config={_example(name)}"
+    also = table if TABLES.get(name) else ""
     if name in ARGUMENTS:
         return f"write profile({name}={shown}){also}"
     if name in SETTINGS:

@@ -11,7 +11,7 @@ YAML = (
 NAMES = {
     "CirronYaml": YAML,
     "ProfilingConfig": YAML,
-    "ServingConfig": "serving is not part of a profiler for training",
+    "ServingConfig": "use the Cirron SDK itself for serving",
     "deps": "ask importlib.metadata.version(name) for the version of a package",
     "env": "read os.environ",
     "find_cirron_yaml": YAML,

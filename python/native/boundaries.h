@@ -53,7 +53,7 @@ class Boundaries {
 
   // -- what is told --
 
-  // A scope called epoch was closed by Python code; tells so at once. `index` may be kNoIndex.
+  // A scope called epoch was closed by Python code: tells Python at once. `index` may be kNoIndex.
   void epoch_closed(std::uint64_t sequence, std::int64_t index) noexcept {
     if (sequence != 0 && (!none_told_ || KnownModels::instance().any()))
       tell_closed(sequence, index);
@@ -117,8 +117,8 @@ class Boundaries {
   std::atomic<bool> last_begun_{false}, last_done_{false};
 };
 
-// From a call of the interpreter to the training loop it belongs to: calls `work(training, here)`
-// if this thread records.
+// Calls `work(training, here)` with the training loop of the running thread or task, if the thread
+// records.
 template <typename Work>
 void with_training(Work work) noexcept {
   record::ThreadState* thread = record::this_thread();

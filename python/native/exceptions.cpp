@@ -174,7 +174,7 @@ PyObject* next_sequence(PyObject*, PyObject*) {
 PyMethodDef g_functions[] = {
     {"note_exception", as_method(note_exception), METH_VARARGS | METH_KEYWORDS,
      "note_exception(exception, since=0)\n--\n\n"
-     "The spans that are open here have it as attributes, or those of them opened since."},
+     "Adds the exception to the open spans of this stack, or to those opened since `since`."},
     {"next_sequence", next_sequence, METH_NOARGS,
      "next_sequence()\n--\n\nThe number of the span that this thread opens next: what "
      "note_exception takes as `since`."},

@@ -14,7 +14,7 @@ namespace sonde::native {
 namespace {
 
 // Attaches the allocator's peak to a step. Asking torch takes tens of microseconds, so it is asked
-// only as often as takes a thousandth of the time; other steps have no peak.
+// only so often that this takes a thousandth of the time at most; other steps have no peak.
 void note_memory_peak(std::uint32_t event) noexcept {
   static std::uint64_t next_ns = 0;
   const std::uint64_t start = base::monotonic_ns();

@@ -1,5 +1,5 @@
-// Calls of functions that jax.jit has made. The function object stays the same: only the vectorcall
-// pointer in it is exchanged, through which a call from bytecode goes.
+// Calls of functions that jax.jit has made. The function object stays the same. Only its vectorcall
+// pointer, through which bytecode calls it, is exchanged.
 //
 // A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
 // training step. If arrays that it got, and that have a counterpart of the same shape in its

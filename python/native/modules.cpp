@@ -42,8 +42,8 @@ WeakObject& last_model(const record::Lane& stack) {
 // The last arguments of note_other_model, so that it need not be called again with them.
 struct Noted {
   const record::Lane* stack = nullptr;
-  PyObject* module = nullptr;  // compared only, and valid
-  std::uint64_t learned = 0;   // while this count has not changed
+  PyObject* module = nullptr;  // compared only
+  std::uint64_t learned = 0;   // `module` is valid while this count has not changed
 };
 
 struct HookedFunction {
@@ -194,7 +194,7 @@ PyObject* unhook_module_calls(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// quiet_forwards(on): for while a model is being built. Calls nest.
+// quiet_forwards(on): for the time in which a model is being built. Calls nest.
 PyObject* quiet_forwards(PyObject*, PyObject* on) {
   t_forward_depth += on == Py_True ? 1 : -1;
   Py_RETURN_NONE;

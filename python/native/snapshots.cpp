@@ -114,7 +114,8 @@ void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_
 void add_snapshots(nb::module_& snapshots) {
   nb::class_<Captured>(snapshots, "Captured", "Statistics of tensors that wait for their epoch.")
       .def("__len__", [](const Captured& self) { return self.names.size(); })
-      .def_ro("names", &Captured::names, "Of the parameters, those of gradients without .grad.")
+      .def_ro("names", &Captured::names,
+              "Names of the parameters; for gradients the same, without .grad.")
       .def("zeros", &zeros, "The names of those that are all zero, as far as is known by now.");
   snapshots.def("parameter_ids", &parameter_ids, nb::arg("source"),
                 "Name and id() of each parameter of a module or of pairs.");

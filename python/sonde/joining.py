@@ -1,4 +1,4 @@
-"""What an API hears that starts a session while another API holds the open one."""
+"""What an API is told when it starts a session while another API holds the open one."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A program of loop_programs.py calls `T`, a Truth, beside what it does: `T.epoch(
 the training data begins, `T.op("forward")` before a forward, and so on. So every fetch, forward,
 backward and optimizer step has a role. loop_check.py compares the roles with the spans.
 
-If no observer of a process could tell, more than one answer is right:
+Where no observer of a process could tell which answer is right, all of these are accepted:
 
 1.  A validation before the first or after the last step of an epoch is in it or beside it, if the
     iterator of the epoch is still alive or there is no loader. So does one between the last

@@ -41,7 +41,7 @@ def test_an_uncaught_exception_is_on_the_spans_that_are_still_open(tmp_path):
 
 
 def test_the_case_of_a_plain_loop_that_raises(tmp_path):
-    """What the README of the cases expects: the session, the step and the spans that raised."""
+    """The exception is on the session, on the last step, and on the epoch that it ended."""
     pytest.importorskip("torch")
     case = """
         import torch

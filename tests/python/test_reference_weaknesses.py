@@ -1,10 +1,7 @@
 """Known weaknesses of the reference SDK: each test shows that Sonde does not have one of them.
 
-Items 1 to 13, wrong or lost data, are in test_reference_weaknesses_data.py.
-
-A test has the number of its item in the list. Items about framework hooks, HTTP, snapshots and
-inference are tested with those parts. Items 33, 36 and 38 are budgets of `make bench`; here only
-their order of magnitude is checked.
+Weaknesses that lose data or record it wrongly are in test_reference_weaknesses_data.py. Those of
+hooks and snapshots are tested where these parts are tested, and `make bench` measures overhead.
 """
 
 import gc
@@ -24,10 +21,10 @@ def resident_bytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-# -- 10.3 crash and hang ---------------------------------------------------------------------------
+# -- crash and hang --------------------------------------------------------------------------------
 
 
-def test_27_signal_during_a_flush_does_not_deadlock(tmp_path):
+def test_signal_during_a_flush_does_not_deadlock(tmp_path):
     run_python(
         """
         import os, signal, sys, threading, time
@@ -53,7 +50,7 @@ def test_27_signal_during_a_flush_does_not_deadlock(tmp_path):
 
 
 @pytest.mark.parametrize("output", ["none", "spool", "log"])
-def test_28_unusable_directory_does_not_raise(tmp_path, output):
+def test_unusable_directory_does_not_raise(tmp_path, output):
     (tmp_path / "taken").write_text("a file")
     handle = ci.profile(path=tmp_path / "taken", output=output)
     assert handle.enabled
@@ -61,7 +58,7 @@ def test_28_unusable_directory_does_not_raise(tmp_path, output):
     assert ci.profile(path=tmp_path / "free").enabled
 
 
-def test_29_forked_child_has_nothing_of_its_parent(tmp_path):
+def test_forked_child_has_nothing_of_its_parent(tmp_path):
     run_python(
         """
         import os, signal, sys
@@ -83,7 +80,7 @@ def test_29_forked_child_has_nothing_of_its_parent(tmp_path):
     assert sorted(spool.names()) == ["cirron.session", "parent's"]
 
 
-def test_30_warnings_as_errors_do_not_reach_the_program(tmp_path):
+def test_warnings_as_errors_do_not_reach_the_program(tmp_path):
     done = run_python(
         """
         import sys
@@ -105,7 +102,7 @@ def test_30_warnings_as_errors_do_not_reach_the_program(tmp_path):
     assert "Traceback" not in done.stderr, done.stderr
 
 
-def test_31_handlers_go_with_the_session(tmp_path):
+def test_handlers_go_with_the_session(tmp_path):
     run_python(
         """
         import signal, sys
@@ -123,7 +120,7 @@ def test_31_handlers_go_with_the_session(tmp_path):
     )
 
 
-def test_31_handler_of_c_code_keeps_working(tmp_path):
+def test_handler_of_c_code_keeps_working(tmp_path):
     """faulthandler installs its handler in C, where Python's signal module does not see it."""
     code = """
         import faulthandler, signal, sys
@@ -143,7 +140,7 @@ def test_31_handler_of_c_code_keeps_working(tmp_path):
     assert "most recent call first" in errors
 
 
-def test_32_neither_import_nor_profile_brings_a_framework_or_dotenv(workdir):
+def test_neither_import_nor_profile_brings_a_framework_or_dotenv(workdir):
     (workdir / ".env").write_text("FROM_DOTENV=1\n")
     run_python(
         """
@@ -159,10 +156,7 @@ def test_32_neither_import_nor_profile_brings_a_framework_or_dotenv(workdir):
     )
 
 
-# -- 10.4 overhead: items 33 to 41 are measured by `make bench`, against budgets --
-
-
-# -- 10.5 memory -----------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def spin(count):
@@ -181,7 +175,7 @@ def grows(count):
 
 
 @pytest.mark.parametrize("state", ["before profile()", "disabled", "after shutdown()"])
-def test_42_memory_is_bounded_when_nothing_drains(state):
+def test_memory_is_bounded_when_nothing_drains(state):
     if state == "disabled":
         ci.profile(enabled=False)
     elif state == "after shutdown()":
@@ -192,7 +186,7 @@ def test_42_memory_is_bounded_when_nothing_drains(state):
         assert grows(400_000) < (1_000_000 if state == "disabled" else 60_000_000)
 
 
-def test_43_trace_memory_is_compact():
+def test_trace_memory_is_compact():
     done = run_python(
         """
         import gc, os
@@ -217,7 +211,7 @@ def test_43_trace_memory_is_compact():
     assert int(done.stdout) < 25_000_000
 
 
-def test_45_marks_on_a_span_that_never_closes_are_bounded(memory):
+def test_marks_on_a_span_that_never_closes_are_bounded(memory):
     def marks(count):
         for number in range(count):
             ci.mark("m", number)
@@ -233,10 +227,10 @@ def test_45_marks_on_a_span_that_never_closes_are_bounded(memory):
         assert resident_bytes() - before < 16_000_000
 
 
-# -- 10.7 formatting and API -----------------------------------------------------------------------
+# -- formatting and API ----------------------------------------------------------------------------
 
 
-def test_52_small_values_are_shown(memory, capsys):
+def test_small_values_are_shown(memory, capsys):
     with ci.scope("x"):
         ci.mark("lr", 1e-5)
         ci.mark("loss", 0.5234)
@@ -244,12 +238,12 @@ def test_52_small_values_are_shown(memory, capsys):
     assert "{lr=1e-05, loss=0.5234}" in capsys.readouterr().out
 
 
-def test_53_empty_data_frame_has_columns(memory):
+def test_empty_data_frame_has_columns(memory):
     pytest.importorskip("pandas")
     assert "wall_us" in ci.trace(format="df", last=0).columns
 
 
-def test_54_scalars_of_numpy_and_torch_are_marks(memory):
+def test_scalars_of_numpy_and_torch_are_marks(memory):
     np = pytest.importorskip("numpy")
     torch = pytest.importorskip("torch")
     with ci.scope("x"):
@@ -261,7 +255,7 @@ def test_54_scalars_of_numpy_and_torch_are_marks(memory):
     assert [mark["value"] for mark in node["marks"]] == [0.5, 3, 1.5, True]
 
 
-def test_56_scope_opens_when_entered(memory):
+def test_scope_opens_when_entered(memory):
     scope = ci.scope("x")
     assert ci.trace(format="dict", name="x")["span_count"] == 0
     for count in (1, 2):
@@ -270,12 +264,12 @@ def test_56_scope_opens_when_entered(memory):
         assert ci.trace(format="dict", name="x")["span_count"] == count
 
 
-def test_57_loops_keep_their_length(memory):
+def test_loops_keep_their_length(memory):
     assert len(ci.epochs(range(20))) == 20
     assert len(ci.batches([1, 2, 3])) == 3
 
 
-def test_58_flush_mode_tells_that_the_disk_fails(tmp_path):
+def test_flush_mode_tells_that_the_disk_fails(tmp_path):
     (tmp_path / "taken").write_text("a file")
     ci.profile(path=tmp_path / "taken", flush_interval=3600)
     with ci.scope("x"):
@@ -284,7 +278,7 @@ def test_58_flush_mode_tells_that_the_disk_fails(tmp_path):
     assert ci.health()["flush_mode"] == "degraded"
 
 
-def test_59_open_spans_and_ranks_can_be_read(monkeypatch):
+def test_open_spans_and_ranks_can_be_read(monkeypatch):
     monkeypatch.setenv("RANK", "3")
     ci.profile(output="none")
     with ci.scope("open") as span:

@@ -1,4 +1,4 @@
-"""Known weaknesses of the reference SDK, items 1 to 13: wrong or lost data.
+"""Known weaknesses of the reference SDK: wrong or lost data.
 
 See test_reference_weaknesses.py.
 """
@@ -17,7 +17,7 @@ from child_process import RunningPython, run_python
 from spool_files import Spool, strict_json
 
 
-def test_01_documented_loop_with_scopes_closed_across_each_other(session, spool_dir):
+def test_documented_loop_with_scopes_closed_across_each_other(session, spool_dir):
     """As a hook does: `step` closes while a user's scope, or that of the loop, is above it."""
     step = None
     for _ in ci.epochs(range(3)):
@@ -45,7 +45,7 @@ def test_01_documented_loop_with_scopes_closed_across_each_other(session, spool_
     }
 
 
-def test_03_exit_without_shutdown_writes_session_and_open_scopes(workdir):
+def test_exit_without_shutdown_writes_session_and_open_scopes(workdir):
     run_python(
         """
         import cirron as ci
@@ -60,7 +60,7 @@ def test_03_exit_without_shutdown_writes_session_and_open_scopes(workdir):
     assert sorted(spool.names()) == ["cirron.session", "epoch", "step"]
 
 
-def test_04_sigkill_loses_neither_closed_nor_open_spans(tmp_path):
+def test_sigkill_loses_neither_closed_nor_open_spans(tmp_path):
     code = """
         import sys
         import cirron as ci
@@ -85,7 +85,7 @@ def test_04_sigkill_loses_neither_closed_nor_open_spans(tmp_path):
     assert len(spool.named("cirron.session")) == 2
 
 
-def test_05_short_lived_threads_lose_nothing(session, spool_dir):
+def test_short_lived_threads_lose_nothing(session, spool_dir):
     def work(number):
         with ci.scope("short", index=number):
             ci.mark("m", number)
@@ -101,7 +101,7 @@ def test_05_short_lived_threads_lose_nothing(session, spool_dir):
 
 
 @pytest.mark.filterwarnings("ignore:.*MAX_DEPTH")
-def test_05_drop_counters_of_ended_threads_stay(session):
+def test_drop_counters_of_ended_threads_stay(session):
     def overflow():
         scopes = [ci.scope("x") for _ in range(70)]
         for scope in scopes:
@@ -114,7 +114,7 @@ def test_05_drop_counters_of_ended_threads_stay(session):
     assert ci.health()["scope_drop_count"] == 18
 
 
-def test_06_unserialisable_attribute_loses_no_batch(session, spool_dir):
+def test_unserialisable_attribute_loses_no_batch(session, spool_dir):
     with ci.scope("bad", what=object(), sets={1}):
         ci.mark("m", 1, what=threading.Lock())
     with ci.scope("good"):
@@ -127,7 +127,7 @@ def test_06_unserialisable_attribute_loses_no_batch(session, spool_dir):
     assert "lock" in spool.mark("m")["attrs"]["what"]
 
 
-def test_06_removed_directory_loses_nothing_after(session, spool_dir):
+def test_removed_directory_loses_nothing_after(session, spool_dir):
     ci.flush()
     shutil.rmtree(spool_dir.parent)
     with ci.scope("x"):
@@ -136,7 +136,7 @@ def test_06_removed_directory_loses_nothing_after(session, spool_dir):
     assert Spool(spool_dir).one("x")
 
 
-def test_06_chdir_does_not_move_the_spool(session, spool_dir, tmp_path, monkeypatch):
+def test_chdir_does_not_move_the_spool(session, spool_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with ci.scope("x"):
         pass
@@ -145,7 +145,7 @@ def test_06_chdir_does_not_move_the_spool(session, spool_dir, tmp_path, monkeypa
     assert not (tmp_path / ".cirron").exists()
 
 
-def test_07_diverged_loss_is_strict_json(session, spool_dir):
+def test_diverged_loss_is_strict_json(session, spool_dir):
     with ci.scope("x", nan=float("nan")):
         for value in (float("nan"), float("inf"), float("-inf")):
             ci.mark("loss", value)
@@ -158,7 +158,7 @@ def test_07_diverged_loss_is_strict_json(session, spool_dir):
     strict_json(ci.trace(format="json"))
 
 
-def test_08_run_shorter_than_one_interval_reaches_the_event_stream():
+def test_run_shorter_than_one_interval_reaches_the_event_stream():
     done = run_python(
         """
         import cirron as ci
@@ -176,7 +176,7 @@ def test_08_run_shorter_than_one_interval_reaches_the_event_stream():
     assert sorted(spans) == ["cirron.session", "x"]
 
 
-def test_09_caught_interrupt_leaves_the_profiler_alive(tmp_path):
+def test_caught_interrupt_leaves_the_profiler_alive(tmp_path):
     done = run_python(
         """
         import os, signal, sys, time
@@ -205,7 +205,7 @@ def test_09_caught_interrupt_leaves_the_profiler_alive(tmp_path):
 
 
 @pytest.mark.parametrize("output", ["none", "spool"])
-def test_10_spans_after_shutdown_are_written_nowhere(workdir, tmp_path, output):
+def test_spans_after_shutdown_are_written_nowhere(workdir, tmp_path, output):
     run_python(
         """
         import sys
@@ -226,7 +226,7 @@ def test_10_spans_after_shutdown_are_written_nowhere(workdir, tmp_path, output):
         assert Spool(tmp_path / "out/spool").names() == ["cirron.session"]
 
 
-def test_11_durations_are_monotonic(session, spool_dir):
+def test_durations_are_monotonic(session, spool_dir):
     """A clock that is set is tested in test_disk.py."""
     with ci.scope("outer"):
         for _ in range(1000):
@@ -241,7 +241,7 @@ def test_11_durations_are_monotonic(session, spool_dir):
     assert spans[-1]["end_ns"] <= outer["end_ns"]
 
 
-def test_12_asyncio_tasks_have_a_stack_each(session, spool_dir):
+def test_asyncio_tasks_have_a_stack_each(session, spool_dir):
     async def task(number):
         with ci.scope("task", index=number):
             await asyncio.sleep(0.001 * (3 - number))
@@ -258,7 +258,7 @@ def test_12_asyncio_tasks_have_a_stack_each(session, spool_dir):
         assert [mark["value"] for mark in spool.marks_of(span)] == [span["index"]]
 
 
-def test_13_spans_of_threads_belong_to_the_session(session, spool_dir):
+def test_spans_of_threads_belong_to_the_session(session, spool_dir):
     thread = threading.Thread(target=lambda: [None for _ in ci.epochs(range(1))])
     thread.start()
     thread.join()

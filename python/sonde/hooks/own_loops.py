@@ -36,9 +36,9 @@ def end_own_loops() -> None:
 
 
 class TorchOptimizers:
-    """On the torch backend ``Optimizer.apply`` is what torch's own optimizers are elsewhere.
+    """Steps of Keras optimizers on the torch backend: ``Optimizer.apply``, replaced by name.
 
-    Not replaced while a fit runs that is compiled: torch.compile would see one frame more.
+    While a compiled fit runs, it is not replaced: torch.compile would see one frame more.
     """
 
     def __init__(self, keras: ModuleType) -> None:

@@ -181,7 +181,7 @@ class _State:
             self.safely(run.end)
 
     def end_runs(self) -> None:
-        """Those of this thread."""
+        """Ends the runs of this thread."""
         for run in reversed(self.runs()):
             self.end_run(run)
 
@@ -255,7 +255,7 @@ class _Run:
     def open(
         self, name: str, index: int | None = None, *, queued: bool = False, dispatch: bool = False
     ) -> _core.scope:
-        """Queued: the device's time is that of the queue that a fit watches."""
+        """Opens a scope. ``queued``: the device's time comes from the queue that a fit watches."""
         attributes = {"timing": "dispatch"} if dispatch else {}
         gpu = queued or self.state.optimizers is not None
         scope = _core.scope(name, index, gpu=gpu, **attributes)

@@ -3,7 +3,7 @@
 | owned by an optimizer | captured |
 |---|---|
 | a parameter of a module that was called | the outermost such module, whole, under its names |
-| parameters of several, or of none, that are parts of one | that one |
+| parameters of several such modules, or of none, all held by one module | that module |
 | any other | the parameter, in a namespace of the optimizer's class |
 
 A module that was called by itself and is also a part of another is not captured separately. A

@@ -43,8 +43,8 @@ class JudgeQuestions : public Judge {
     if (question == Question::kWithLoader) return seen.leader != nullptr;
     return question != Question::kStepAfterRoom || seen.fetched != nullptr;
   }
-  // What can be asked, if the first question is kValidation and every answer may come with any
-  // evidence that it can be about.
+  // All questions that can be reached from kValidation, if each question on the way may meet any
+  // evidence that is_about() allows for it.
   Asked all_asked(const Answer& answer) {
     Asked asked{Question::kValidation};
     for (std::size_t before = 0; before != asked.size();) {

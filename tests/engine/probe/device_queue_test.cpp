@@ -56,8 +56,8 @@ TEST_F(DeviceQueue, WorkThatIsWaitedForElsewhereEndsWhereItIsDone) {
   EXPECT_GT(between(begin, middle), 0);
 }
 
-// What follows a batch is not charged with waiting for it: the error this is for.
-TEST_F(DeviceQueue, WhoComesAfterIsNotChargedWithWhatCameBefore) {
+// The error to avoid: what follows a batch is charged with the time of waiting for the batch.
+TEST_F(DeviceQueue, WhatComesAfterIsNotChargedWithWhatCameBefore) {
   const std::uint64_t batch = queue_submit();
   const std::uint32_t begin = queue_mark();
   queue_done(batch, later_);

@@ -216,7 +216,7 @@ TEST(Trouble, ARunThatLosesEverythingSaysSoAtItsBeginningAndCountsAtItsEnd) {
   in_child([&] {
     LogLines log;
     engine().start(spool_to(dir / "out"));
-    EXPECT_TRUE(LogLines::has("nothing of it will be on disk unless this is mended before the run"))
+    EXPECT_TRUE(LogLines::has("nothing of it will be on disk unless this is fixed before the run"))
         << LogLines::all();
     record(10);
     engine().flush();
@@ -229,7 +229,7 @@ TEST(Trouble, ARunThatLosesEverythingSaysSoAtItsBeginningAndCountsAtItsEnd) {
   });
 }
 
-TEST(Trouble, ADirectoryThatIsMendedBeforeTheEndLosesNothing) {
+TEST(Trouble, ADirectoryThatIsFixedBeforeTheEndLosesNothing) {
   const TempDir dir;
   std::ofstream(dir / "out") << "in the way";
   in_child([&] {

@@ -11,7 +11,7 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-// A tensor of int32 that hold their own place, so that what is visited can be told.
+// A tensor of int32 values. Each is its own position, so the values show which places were visited.
 struct Numbered {
   std::vector<std::int32_t> memory = std::vector<std::int32_t>(5000);
   Dims sizes, strides;
