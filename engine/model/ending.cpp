@@ -58,4 +58,15 @@ std::string ending_of(const Span& span) {
   return "ended by " + exception + (closed_by == kClosedByDeath ? ", closed by death" : "");
 }
 
+std::string how_it_ended(const Span& session) {
+  if (std::string how = ending_of(session); !how.empty()) return how;
+  return attr_text(session, kEndedByAttr) == "shutdown" ? "ended by the program" : "returned";
+}
+
+bool has_failed(const Span& session) {
+  const std::string how = attr_text(session, kEndedByAttr);
+  return how == "exception" || how == "signal" ||
+         (how == "exit" && session.attr(kExitCodeAttr).integer() != 0);
+}
+
 }  // namespace sonde::model

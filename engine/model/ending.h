@@ -27,4 +27,9 @@ std::string exception_of(const Span& span);
 // that ended by itself, and for a session whose program returned or ended it.
 std::string ending_of(const Span& span);
 
+// How a session ended, in any case: "returned", "ended by the program", or as ending_of().
+std::string how_it_ended(const Span& session);
+// By an exception, a signal or an exit code that is not 0.
+bool has_failed(const Span& session);
+
 }  // namespace sonde::model

@@ -73,14 +73,20 @@ struct RunningProcesses {
   std::vector<base::Arena> arenas;  // the text that the open scopes point at
 };
 
+// A process that ended and left nothing behind.
+struct EndedProcess {
+  Span session;
+  std::string how;      // "returned", "exit code 3"
+  bool failed = false;  // by an exception, a signal or an exit code that is not 0
+};
+
 // What an autopsy concludes.
 struct Autopsy {
   std::string directory;  // that was examined
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
-  // Sessions of processes that left nothing behind: those that ended last, the newest at the end.
-  std::vector<Span> ended;
-  bool kept = false;  // nothing was to be moved
+  std::vector<EndedProcess> ended;  // those that ended last, the newest at the end
+  bool kept = false;                // nothing was to be moved
   Recovery moved;
   std::vector<std::string> problems;  // those of the recovery too
   std::vector<base::Arena> arenas;    // the text that the spans and marks above point at

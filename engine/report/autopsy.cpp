@@ -234,23 +234,10 @@ std::string recovery_text(const Autopsy& autopsy) {
 std::string ended_text(const Autopsy& autopsy) {
   if (autopsy.ended.empty()) return {};
   std::string out = "processes that ended, the newest last:\n";
-  for (const model::Span& session : autopsy.ended) {
-    std::string how = model::ending_of(session);
-    if (how.empty()) {
-      const bool by_hand = model::attr_text(session, model::kEndedByAttr) == "shutdown";
-      how = by_hand ? "ended by the program" : "returned";
-    }
+  for (const auto& [session, how, failed] : autopsy.ended)
     out += fmt::format("  {}  pid {}, rank {}: {}\n", point_in_time(session.end_ns), session.pid,
                        session.rank, how);
-  }
   return out;
-}
-
-// Something to report, although nothing is left to recover.
-bool failed(const model::Span& session) {
-  const std::string how = model::attr_text(session, model::kEndedByAttr);
-  return how == "exception" || how == "signal" ||
-         (how == "exit" && session.attr(model::kExitCodeAttr).integer() != 0);
 }
 
 }  // namespace
@@ -259,8 +246,8 @@ std::string autopsy_text(const Autopsy& autopsy) {
   if (autopsy.processes.empty() && autopsy.problems.empty()) {
     constexpr std::string_view kNone =
         "no process is running there, and every process that died has been recovered";
-    const bool unusual = std::ranges::any_of(autopsy.ended, failed);
-    if (!unusual) {
+    // A failure is something to report, although nothing is left to recover.
+    if (std::ranges::none_of(autopsy.ended, &model::EndedProcess::failed)) {
       return fmt::format("nothing to report in {}: {}\n", autopsy.directory, kNone) +
              ended_text(autopsy);
     }

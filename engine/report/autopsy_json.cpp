@@ -30,7 +30,7 @@ class AutopsyJson {
     number("now_ns", autopsy.now_ns);
     list("processes", autopsy.processes,
          [this](const ProcessState& process) { this->process(process); });
-    list("ended", autopsy.ended, [this](const model::Span& session) { ended(session); });
+    list("ended", autopsy.ended, [this](const model::EndedProcess& one) { ended(one); });
     out_.raw(",\"moved\":{\"kept\":");
     out_.boolean(autopsy.kept);
     number("journals", autopsy.moved.journals);
@@ -93,7 +93,8 @@ class AutopsyJson {
   }
 
   // What is not known is null.
-  void ended(const model::Span& session) {
+  void ended(const model::EndedProcess& one) {
+    const model::Span& session = one.session;
     out_.raw("{\"pid\":");
     out_.number(std::int64_t{session.pid});
     number("rank", session.rank);
@@ -106,6 +107,10 @@ class AutopsyJson {
       const std::string_view value = session.attr(name).raw();
       out_.raw(value.empty() ? std::string_view("null") : value);
     }
+    key("how");
+    out_.string(one.how);
+    key("failed");
+    out_.boolean(one.failed);
     out_.raw('}');
   }
 

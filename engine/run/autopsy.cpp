@@ -155,7 +155,8 @@ void Examination::read_batches() {
     add_ended(batch);
     result_.arenas.push_back(std::move(batch.arena));
   }
-  std::ranges::sort(result_.ended, {}, &model::Span::end_ns);
+  std::ranges::sort(result_.ended, {},
+                    [](const model::EndedProcess& one) { return one.session.end_ns; });
   for (ProcessState& process : result_.processes) shorten(process);
 }
 
@@ -236,7 +237,8 @@ void Examination::add_recovered(const model::Batch& batch) {
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
     const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
-    if (ended && !is_death(span) && result_.ended.size() < kShown) result_.ended.push_back(span);
+    if (ended && !is_death(span) && result_.ended.size() < kShown)
+      result_.ended.push_back({span, model::how_it_ended(span), model::has_failed(span)});
   }
 }
 

@@ -76,6 +76,8 @@ def test_ends_are_told_apart(tmp_path, end):
     assert autopsy_line(tmp_path).endswith(f": {shown or in_autopsy}")
     (ended,) = json.loads(sonde("autopsy", "--json", tmp_path / "out").stdout)["ended"]
     assert {name: ended[name] for name in KNOWN_ENDS if ended[name] is not None} == expected
+    assert ended["how"] == (shown or in_autopsy)
+    assert ended["failed"] == (status != 0 and expected["ended_by"] != "shutdown")
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
 

@@ -1,7 +1,10 @@
 #include "engine/report/autopsy.h"
 
+#include <string_view>
+
 #include <gtest/gtest.h>
 
+#include "engine/model/ending.h"
 #include "tests/engine/support/spans.h"
 
 namespace sonde::report {
@@ -214,12 +217,15 @@ TEST(AutopsyText, AnExceptionThatNobodyCaught) {
 Autopsy of_ended_processes() {
   Autopsy autopsy;
   autopsy.directory = "out";
-  autopsy.ended = {at(span(1, 0, "cirron.session", 0, 0), 0, 10),
-                   at(span(2, 0, "cirron.session", 0, 0), 0, 20),
-                   at(span(3, 0, "cirron.session", 0, 0), 0, 30)};
-  autopsy.ended[0].attrs = R"("ended_by":"return","exit_code":0)";
-  autopsy.ended[1].attrs = R"("ended_by":"shutdown")";
-  autopsy.ended[2].attrs = R"("ended_by":"exit","exit_code":3)";
+  constexpr std::string_view kAttrs[] = {R"("ended_by":"return","exit_code":0)",
+                                         R"("ended_by":"shutdown")",
+                                         R"("ended_by":"exit","exit_code":3)"};
+  std::int64_t end = 0;
+  for (const std::string_view attrs : kAttrs) {
+    model::Span session = at(span(1, 0, "cirron.session", 0, 0), 0, end += 10);
+    session.attrs = attrs;
+    autopsy.ended.push_back({session, model::how_it_ended(session), model::has_failed(session)});
+  }
   return autopsy;
 }
 
@@ -238,7 +244,7 @@ TEST(AutopsyText, ProcessesThatEnded) {
 TEST(AutopsyJson, ProcessesThatEnded) {
   const std::string json = autopsy_json(of_ended_processes());
   EXPECT_NE(json.find(R"("ended_by":"exit","exit_code":3,"signal":null,"exception":null,)"
-                      R"("exception_message":null}])"),
+                      R"("exception_message":null,"how":"exit code 3","failed":true}])"),
             std::string::npos)
       << json;
 }
