@@ -28,10 +28,6 @@ using base::kCuSuccess;
 namespace {
 
 static_assert(cuda::kBins == Statistics::kBins);
-static_assert(static_cast<int>(Element::kFloat64) == 0 &&
-                  static_cast<int>(Element::kBFloat16) == 3 &&
-                  static_cast<int>(Element::kInt64) == 8 && static_cast<int>(Element::kBool) == 16,
-              "the kernels have the same numbers");
 
 constexpr std::size_t kAlignment = 256;
 
@@ -69,7 +65,7 @@ bool describe(const Tensor& tensor, cuda::Input& input) {
   }
   input.data = reinterpret_cast<std::uintptr_t>(tensor.data);
   input.count = count;
-  input.element = static_cast<unsigned short>(tensor.element);
+  input.element = tensor.element;
   input.rank = 0;
   if (count == 0) return true;
   std::sort(dimensions, dimensions + rank,
@@ -86,7 +82,7 @@ bool describe(const Tensor& tensor, cuda::Input& input) {
   }
   if (kept == 0 || (kept == 1 && dimensions[0].stride == 1)) return true;
   if (kept > cuda::kMaxRank) return false;
-  input.rank = static_cast<unsigned short>(kept);
+  input.rank = static_cast<unsigned char>(kept);
   for (std::size_t i = 0; i < kept; ++i) {
     input.sizes[kept - 1 - i] = dimensions[i].size;
     input.strides[kept - 1 - i] = dimensions[i].stride;

@@ -4,6 +4,7 @@
 
 #include "engine/snapshot/cuda_layout.h"
 
+using namespace sonde::snapshot;
 using namespace sonde::snapshot::cuda;
 
 typedef unsigned char u8;
@@ -11,26 +12,6 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
-
-enum Element {
-  kFloat64,
-  kFloat32,
-  kFloat16,
-  kBFloat16,
-  kFloat8E4M3FN,
-  kFloat8E5M2,
-  kFloat8E4M3FNUZ,
-  kFloat8E5M2FNUZ,
-  kInt64,
-  kInt32,
-  kInt16,
-  kInt8,
-  kUInt64,
-  kUInt32,
-  kUInt16,
-  kUInt8,
-  kBool
-};
 
 __device__ __forceinline__ float half_to_float(u32 bits) {
   float value;
@@ -51,45 +32,45 @@ __device__ __forceinline__ float small_float(u32 bits) {
 
 constexpr u32 kNanBits = 0x7FFFFFFFu, kInfBits = 0x7F800000u;
 
-template <int kElement>
+template <Element kElement>
 struct Of;  // how a 16-byte word of memory is read
 
 template <>
-struct Of<kFloat32> {
+struct Of<Element::kFloat32> {
   static constexpr int kSize = 4;
   static __device__ __forceinline__ float get(const u32* words, int i) {
     return __uint_as_float(words[i]);
   }
 };
 template <>
-struct Of<kBFloat16> {
+struct Of<Element::kBFloat16> {
   static constexpr int kSize = 2;
   static __device__ __forceinline__ float get(const u32* words, int i) {
     return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
   }
 };
 template <>
-struct Of<kFloat16> {
+struct Of<Element::kFloat16> {
   static constexpr int kSize = 2;
   static __device__ __forceinline__ float get(const u32* words, int i) {
     return half_to_float(i % 2 == 0 ? words[i / 2] & 0xFFFF : words[i / 2] >> 16);
   }
 };
 
-template <int kElement>
+template <Element kElement>
 __device__ __forceinline__ float one_float(u64 data, i64 at) {
   const u32 word = Of<kElement>::kSize == 4 ? ((const u32*)data)[at] : ((const u16*)data)[at];
   return Of<kElement>::get(&word, 0);
 }
 
-__device__ float float_of_byte(int element, u32 bits) {
+__device__ float float_of_byte(Element element, u32 bits) {
   const float nan = __uint_as_float(kNanBits);
   switch (element) {
-    case kFloat8E4M3FN:
+    case Element::kFloat8E4M3FN:
       return (bits & 0x7F) == 0x7F ? nan : small_float<3, 7>(bits);
-    case kFloat8E4M3FNUZ:
+    case Element::kFloat8E4M3FNUZ:
       return bits == 0x80 ? nan : small_float<3, 8>(bits);
-    case kFloat8E5M2FNUZ:
+    case Element::kFloat8E5M2FNUZ:
       return bits == 0x80 ? nan : small_float<2, 16>(bits);
     default:
       if ((bits & 0x7C) != 0x7C) return small_float<2, 15>(bits);
@@ -108,34 +89,34 @@ __device__ double load(const Input& in, i64 index) {
     }
   }
   switch (in.element) {
-    case kFloat64:
+    case Element::kFloat64:
       return ((const double*)in.data)[at];
-    case kFloat32:
+    case Element::kFloat32:
       return ((const float*)in.data)[at];
-    case kFloat16:
-      return one_float<kFloat16>(in.data, at);
-    case kBFloat16:
-      return one_float<kBFloat16>(in.data, at);
-    case kFloat8E4M3FN:
-    case kFloat8E5M2:
-    case kFloat8E4M3FNUZ:
-    case kFloat8E5M2FNUZ:
+    case Element::kFloat16:
+      return one_float<Element::kFloat16>(in.data, at);
+    case Element::kBFloat16:
+      return one_float<Element::kBFloat16>(in.data, at);
+    case Element::kFloat8E4M3FN:
+    case Element::kFloat8E5M2:
+    case Element::kFloat8E4M3FNUZ:
+    case Element::kFloat8E5M2FNUZ:
       return float_of_byte(in.element, ((const u8*)in.data)[at]);
-    case kInt64:
+    case Element::kInt64:
       return (double)((const i64*)in.data)[at];
-    case kInt32:
+    case Element::kInt32:
       return ((const int*)in.data)[at];
-    case kInt16:
+    case Element::kInt16:
       return ((const short*)in.data)[at];
-    case kInt8:
+    case Element::kInt8:
       return ((const signed char*)in.data)[at];
-    case kUInt64:
+    case Element::kUInt64:
       return (double)((const u64*)in.data)[at];
-    case kUInt32:
+    case Element::kUInt32:
       return ((const u32*)in.data)[at];
-    case kUInt16:
+    case Element::kUInt16:
       return ((const u16*)in.data)[at];
-    case kUInt8:
+    case Element::kUInt8:
       return ((const u8*)in.data)[at];
     default:
       return ((const u8*)in.data)[at] != 0 ? 1 : 0;

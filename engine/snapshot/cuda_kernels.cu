@@ -131,7 +131,7 @@ struct Run {
   u32 words;
 };
 
-template <int kElement>
+template <Element kElement>
 __device__ __forceinline__ Run split(const Input& in, i64 begin, i64 end) {
   constexpr int kSize = Of<kElement>::kSize, kPerWord = 16 / kSize;
   Run run;
@@ -153,7 +153,7 @@ __device__ __forceinline__ uint4 stream(const uint4* at) {
   return v;
 }
 
-template <int kElement>
+template <Element kElement>
 __device__ void sums_of_floats(const Input& in, i64 begin, i64 end, Sums& s) {
   constexpr int kPerWord = 16 / Of<kElement>::kSize;
   const Run run = split<kElement>(in, begin, end);
@@ -217,16 +217,16 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   const double first = load(in, begin);
   Sums s;
   clear(s, finite(first) ? first : 0);
-  const int element = in.rank == 0 ? in.element : kFloat64;
+  const Element element = in.rank == 0 ? in.element : Element::kFloat64;
   switch (element) {
-    case kFloat32:
-      sums_of_floats<kFloat32>(in, begin, end, s);
+    case Element::kFloat32:
+      sums_of_floats<Element::kFloat32>(in, begin, end, s);
       break;
-    case kFloat16:
-      sums_of_floats<kFloat16>(in, begin, end, s);
+    case Element::kFloat16:
+      sums_of_floats<Element::kFloat16>(in, begin, end, s);
       break;
-    case kBFloat16:
-      sums_of_floats<kBFloat16>(in, begin, end, s);
+    case Element::kBFloat16:
+      sums_of_floats<Element::kBFloat16>(in, begin, end, s);
       break;
     default:
       for (i64 i = begin + threadIdx.x; i < end; i += kThreads) add(s, load(in, i));
@@ -271,8 +271,8 @@ __device__ void prepare(const Input& in, Output& out, Edges& edges) {
   edges.scale = (float)(16 / width * kRounded);
   edges.constant = constant;
   edges.dirty = out.nan != 0 || out.inf != 0;
-  edges.simple = in.rank == 0 && in.element >= kFloat32 && in.element <= kBFloat16 &&
-                 width < 1e30 && width > 1e-30;
+  edges.simple = in.rank == 0 && in.element >= Element::kFloat32 &&
+                 in.element <= Element::kBFloat16 && width < 1e30 && width > 1e-30;
   out.counted = edges.simple && edges.dirty;
   for (int i = 0; i < kBins; ++i) out.counts[i] = 0;
   if (constant) out.counts[0] = out.finite;
@@ -369,7 +369,7 @@ struct Counters {
   u32 bytes[4];
 };
 
-template <int kElement>
+template <Element kElement>
 __device__ __forceinline__ void count_floats(const Input& in, i64 begin, i64 end,
                                              const Edges& edges, const float* thresholds,
                                              Counters& counters) {
@@ -472,12 +472,12 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   Counters counters = {{0, 0, 0, 0}};
   if (!edges.simple) {
     count_any(in, begin, end, edge, bins);
-  } else if (in.element == kFloat32) {
-    count_floats<kFloat32>(in, begin, end, edges, thresholds, counters);
-  } else if (in.element == kFloat16) {
-    count_floats<kFloat16>(in, begin, end, edges, thresholds, counters);
+  } else if (in.element == Element::kFloat32) {
+    count_floats<Element::kFloat32>(in, begin, end, edges, thresholds, counters);
+  } else if (in.element == Element::kFloat16) {
+    count_floats<Element::kFloat16>(in, begin, end, edges, thresholds, counters);
   } else {
-    count_floats<kBFloat16>(in, begin, end, edges, thresholds, counters);
+    count_floats<Element::kBFloat16>(in, begin, end, edges, thresholds, counters);
   }
 #pragma unroll
   for (int word = 0; word < 4; ++word) {

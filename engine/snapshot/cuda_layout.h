@@ -1,6 +1,8 @@
-// What the host and the kernels hand each other. Compiled by both, by the latter without any other
-// header: plain types, no library.
+// What the host and the kernels hand each other. Compiled for both, for the kernels without any
+// header of a library: plain types.
 #pragma once
+
+#include "engine/snapshot/element.h"
 
 namespace sonde::snapshot::cuda {
 
@@ -17,8 +19,8 @@ struct Input {
   unsigned long long data;
   long long count;
   unsigned first_tile;
-  unsigned short element;  // snapshot::Element
-  unsigned short rank;     // 0: one run of memory
+  Element element;
+  unsigned char rank;  // 0: one run of memory
   long long sizes[kMaxRank];
   long long strides[kMaxRank];  // in elements
 };
