@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/base/attr_names.h"
 #include "engine/model/trace.h"
 
 namespace sonde::analysis {
@@ -17,7 +18,7 @@ void add_optional(std::int64_t& sum, std::int64_t value) noexcept {
 }  // namespace
 
 void NodeStats::add(const model::Span& span) {
-  if (span.attr(kSkippedAttr).is_true()) ++skipped;
+  if (span.attr(base::kSkippedAttr).is_true()) ++skipped;
   if (span.dispatched()) ++dispatched;
   if (span.open()) {
     ++open;

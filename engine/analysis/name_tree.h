@@ -22,9 +22,6 @@ inline std::int64_t add_capped(std::int64_t a, std::int64_t b) noexcept {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
-// Attribute of a step whose optimizer was not called, because a gradient was not finite.
-inline constexpr std::string_view kSkippedAttr = "skipped";
-
 struct NodeStats {
   std::uint64_t count = 0;
   std::uint64_t open = 0;  // began and did not end: not in count, and in no figure but the totals

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_members.h"
 #include "engine/model/runs.h"
 #include "engine/model/trace.h"
@@ -35,7 +36,7 @@ Epochs epochs_of(const model::Span& session, std::span<const model::Span> epochs
 }
 
 Cause cause_of(const model::Span& session, const Epochs& epochs, const NoSnapshots& known) {
-  const base::JsonValue mode = session.attr("snapshots");
+  const base::JsonValue mode = session.attr(base::kSnapshotsAttr);
   if (!mode) return Cause::kForeign;
   if (mode.is("off")) return Cause::kOff;
   if (known.taken > 0) return Cause::kGone;
@@ -58,8 +59,8 @@ std::vector<NoSnapshots> why_no_snapshots(std::span<const model::Span> sessions,
     NoSnapshots& one = found.emplace_back();
     one.run = runs.run_of(session);
     one.rank = session.rank;
-    one.said = session.attr("snapshots_reason").text();
-    one.taken = session.attr("snapshot_records").integer();
+    one.said = session.attr(base::kSnapshotsReasonAttr).text();
+    one.taken = session.attr(base::kSnapshotRecordsAttr).integer();
     if (own.open != nullptr) one.epoch_ns = std::max<std::int64_t>(own.open->length_ns(), 0);
     one.cause = cause_of(session, own, one);
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -18,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/status.h"
 
 namespace sonde::base {
@@ -105,6 +107,11 @@ std::string absolute_path(const std::string& path) {
   char buffer[PATH_MAX];
   if (::getcwd(buffer, sizeof buffer) == nullptr) return path;
   return join_path(buffer, path);
+}
+
+bool is_stale(const struct stat& info) noexcept {
+  constexpr std::int64_t kStaleSeconds = 600;
+  return wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec > kStaleSeconds;
 }
 
 std::string join_path(std::string_view directory, std::string_view name) {

@@ -1,6 +1,8 @@
 // Files the way the rest of the engine needs them: whole, or not there at all.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +43,9 @@ Status make_directories(const std::string& path);
 // power loss is out of scope, and an fsync can stall a shared disk for seconds. Nothing is left on
 // failure.
 Status write_atomically(const std::string& path, std::span<const std::string_view> parts);
+
+// Of a temporary file: it was last written so long ago that it has no writer any more.
+bool is_stale(const struct stat& info) noexcept;
 
 Status read_file(const std::string& path, std::string& out);
 

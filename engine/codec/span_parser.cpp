@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_members.h"
 #include "engine/base/level_names.h"
 #include "engine/codec/detail.h"
@@ -27,7 +28,7 @@ constexpr Keys<kFields> kSpan([] {
   return quoted;
 }());
 // {"timing":"dispatch"}
-constexpr std::size_t kShortestOfUse = model::kTimingAttr.size() + model::kDispatch.size() + 7;
+constexpr std::size_t kShortestOfUse = base::kTimingAttr.size() + base::kDispatch.size() + 7;
 
 // Spans whose attributes are needed even where only times are wanted: they describe the run, or say
 // that an epoch was cut short or a step skipped. True as long as the name is not known, because it
@@ -89,7 +90,7 @@ void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Sp
   const std::string_view text = must(object.raw_json());
   if (text.size() < kShortestOfUse) return;
   const std::string_view members = text.substr(1, text.size() - 2);
-  for (const std::string_view name : {model::kTimingAttr, model::kHintAttr}) {
+  for (const std::string_view name : {base::kTimingAttr, model::kHintAttr}) {
     // The text search is fast and rules out most spans, but may find the name in a value.
     if (text.find(name) == std::string_view::npos || !base::find_member(members, name)) continue;
     span.attrs = out_.arena.copy(members);

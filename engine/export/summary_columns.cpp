@@ -11,6 +11,7 @@
 
 #include "engine/analysis/summary.h"
 #include "engine/analysis/summary_fields.h"
+#include "engine/base/attr_names.h"
 #include "engine/export/columns.h"
 #include "engine/model/trace.h"
 namespace sonde::exporting {
@@ -36,7 +37,7 @@ struct SummaryColumns {
       name.end_text();
       for (std::size_t i = 0; i < kSummaryFields.size(); ++i)
         numbers[i].longs.push_back(kSummaryFields[i].of(node));
-      timing.text += node.dispatched ? model::kDispatch : std::string_view();
+      timing.text += node.dispatched ? base::kDispatch : std::string_view();
       timing.end_text();
       share.reals.push_back(node.share_of_parent);
       add(node.children, of_rank, here, level + 1);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_members.h"
 #include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
@@ -36,7 +37,7 @@ void Training::end_loop(Here here) noexcept {
   const auto stands = [](const ScopeHandle& scope) {
     if (!record::is_innermost(scope)) return false;
     const std::string_view attrs = record::name_text(record::view_of(scope).static_attrs());
-    return !base::find_member(attrs, "exception");
+    return !base::find_member(attrs, base::kExceptionAttr);
   };
   if (seen_.look.is_open() && stands(seen_.look.scope)) close_look(seen_, here, end);
   const bool open = seen_.step.is_open();

@@ -140,15 +140,12 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
 
 // A process that died while it created its journal leaves a file under a temporary name.
 void remove_unborn(const std::string& live) {
-  constexpr std::int64_t kStaleSeconds = 600;
   std::vector<std::string> names;
   if (!base::list_directory(live, std::string(kJournalSuffix) + ".tmp", names).ok()) return;
   for (const std::string& name : names) {
     const std::string path = base::join_path(live, name);
     struct stat info;
-    if (::stat(path.c_str(), &info) != 0 ||
-        base::wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec < kStaleSeconds)
-      continue;
+    if (::stat(path.c_str(), &info) != 0 || !base::is_stale(info)) continue;
     ::unlink(path.c_str());
   }
 }

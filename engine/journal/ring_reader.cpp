@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/attr_names.h"
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/model/trace.h"
@@ -109,7 +110,9 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   }
   if (has_data_load) {
     separate();
-    put("\"data_load_ns\":");
+    put("\"");
+    put(base::kDataLoadNsAttr);
+    put("\":");
     at = std::to_chars(at, at + 24, data_load_ns).ptr;
   }
   if (!how.empty()) {

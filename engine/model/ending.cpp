@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/attr_names.h"
 #include "engine/model/line.h"
 #include "engine/model/trace.h"
 
@@ -21,8 +22,8 @@ std::string attr_text(const Span& span, std::string_view name) {
 }
 
 std::string exception_of(const Span& span) {
-  std::string out = attr_text(span, kExceptionAttr);
-  const std::string message = attr_text(span, kExceptionMessageAttr);
+  std::string out = attr_text(span, base::kExceptionAttr);
+  const std::string message = attr_text(span, base::kExceptionMessageAttr);
   if (!out.empty() && !message.empty()) out += ": " + message;
   return out;
 }

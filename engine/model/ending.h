@@ -8,9 +8,6 @@
 
 namespace sonde::model {
 
-// Attributes of a span that an exception passed through.
-inline constexpr std::string_view kExceptionAttr = "exception";
-inline constexpr std::string_view kExceptionMessageAttr = "exception_message";
 // Attributes of a session: how it ended ("return", "exit", "exception", "signal" or "shutdown"),
 // and the code or signal.
 inline constexpr std::string_view kEndedByAttr = "ended_by";

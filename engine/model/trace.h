@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/attr_names.h"
 #include "engine/base/id.h"
 #include "engine/base/json_members.h"
 
@@ -24,9 +25,6 @@ inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 // Attribute of a span that was not closed by its own code: what closed it.
 inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
 inline constexpr std::string_view kClosedByDeath = "death";  // of the process; recovery closed it
-// Attribute of spans in which work was handed to a device that was not waited for, and its value.
-inline constexpr std::string_view kTimingAttr = "timing";
-inline constexpr std::string_view kDispatch = "dispatch";
 // Attribute that every session has, of whatever API and in every version of the format.
 inline constexpr std::string_view kPidAttr = "pid";
 // Attribute of the session: what the program could do to have its loops recorded.
@@ -61,7 +59,7 @@ struct Span {
   std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
   // True where the duration is that of the host, which did not wait for the device, so no share is
   // computed from it. The device's time is gpu_ns, where that is known.
-  bool dispatched() const noexcept { return attr(kTimingAttr).is(kDispatch); }
+  bool dispatched() const noexcept { return attr(base::kTimingAttr).is(base::kDispatch); }
   // The attribute of that name; an empty value where there is none.
   base::JsonValue attr(std::string_view name) const noexcept {
     return base::find_member(attrs, name);

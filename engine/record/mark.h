@@ -15,6 +15,8 @@ namespace sonde::record {
 
 // Half of the room for text. A longer int would be another number, so its mark is lost.
 inline constexpr std::size_t kMaxValueBytes = kMaxPayloadBytes / 2;
+// A string is cut to this length (base::cut_utf8).
+inline constexpr std::size_t kMaxStringBytes = 256;
 
 struct MarkValue {
   MarkType type = MarkType::kFloat;

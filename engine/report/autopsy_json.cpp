@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/ending.h"
 #include "engine/model/json_values.h"
@@ -101,8 +102,8 @@ class AutopsyJson {
     number("started_ns", session.start_ns);
     number("ended_ns", session.end_ns);
     for (const std::string_view name :
-         {model::kEndedByAttr, model::kExitCodeAttr, model::kSignalAttr, model::kExceptionAttr,
-          model::kExceptionMessageAttr}) {
+         {model::kEndedByAttr, model::kExitCodeAttr, model::kSignalAttr, base::kExceptionAttr,
+          base::kExceptionMessageAttr}) {
       key(name);
       const std::string_view value = session.attr(name).raw();
       out_.raw(value.empty() ? std::string_view("null") : value);

@@ -6,6 +6,7 @@
 
 #include "engine/analysis/summary.h"
 #include "engine/analysis/summary_fields.h"
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/model/json_values.h"
 #include "engine/model/trace.h"
@@ -28,7 +29,7 @@ void write_nodes(base::JsonWriter& out, const std::vector<SummaryNode>& nodes) {
       model::write_optional(out, field.of(node));
     }
     if (node.dispatched)
-      out.raw(fmt::format(",\"{}\":\"{}\"", analysis::kTimingField, model::kDispatch));
+      out.raw(fmt::format(",\"{}\":\"{}\"", analysis::kTimingField, base::kDispatch));
     out.raw(fmt::format(",\"{}\":", analysis::kShareField));
     if (std::isnan(node.share_of_parent)) {
       out.raw("null");

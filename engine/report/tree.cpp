@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/name_tree.h"
+#include "engine/base/attr_names.h"
 #include "engine/model/ending.h"
 #include "engine/model/line.h"
 #include "engine/model/mark_index.h"
@@ -106,7 +107,7 @@ class TreeText {
 
   // Ended in a way that a reader looks for.
   static bool failed(const model::Span& span) {
-    return span.attr(model::kExceptionAttr) ||
+    return span.attr(base::kExceptionAttr) ||
            (span.is_session() && !model::ending_of(span).empty());
   }
 

@@ -10,6 +10,7 @@
 #include "engine/base/utf8.h"
 #include "engine/model/line.h"
 #include "engine/model/trace.h"
+#include "engine/record/mark.h"
 #include "engine/snapshot/capture.h"
 
 namespace sonde::session {
@@ -51,7 +52,7 @@ std::vector<model::Mark> FirstNonFinite::take_marks(base::Arena& arena) {
     mark.span_id = alarm.span_id;
     mark.name = "first_non_finite";
     mark.type = model::ValueType::kString;
-    mark.text = arena.copy(base::cut_utf8(alarm.tensor, 256));  // what the value of a mark may have
+    mark.text = arena.copy(base::cut_utf8(alarm.tensor, record::kMaxStringBytes));
     mark.attrs = arena.copy(alarm.attrs);
     mark.ts_ns = alarm.ts_ns;
   }

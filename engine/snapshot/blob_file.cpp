@@ -29,7 +29,6 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp";
 constexpr std::uint64_t kLeftFree = 64u << 20;
-constexpr std::int64_t kAbandonedNs = 600'000'000'000;
 
 // The file system or a sandbox refuses the call; that says nothing about the data.
 bool cannot_sync(int error) {
@@ -140,9 +139,8 @@ void BlobFile::clean(const std::string& directory) {
     const base::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct stat info;
     if (!file || ::fstat(file.get(), &info) != 0) continue;
-    const std::int64_t age = base::wall_clock_ns() - info.st_mtim.tv_sec * 1'000'000'000;
     // Young ones may not have their lock yet.
-    if (age > kAbandonedNs && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+    if (base::is_stale(info) && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 

@@ -32,7 +32,6 @@ namespace {
 constexpr int kDigits = 20;  // of the time in a name
 constexpr int kScanStep = 256;
 constexpr std::uint64_t kRescanNs = 300'000'000'000;  // other processes may share the directory
-constexpr std::int64_t kStaleSeconds = 600;  // a temporary file this old has no writer any more
 
 }  // namespace
 
@@ -132,7 +131,7 @@ bool Directory::scan_some() {
     if (::fstatat(::dirfd(scan_->directory), entry->d_name, &info, 0) != 0) continue;
     if (!temporary) {
       scan_->found.emplace(name, static_cast<std::uint64_t>(info.st_size));
-    } else if (base::wall_clock_ns() / 1'000'000'000 - info.st_mtim.tv_sec > kStaleSeconds) {
+    } else if (base::is_stale(info)) {
       ::unlinkat(::dirfd(scan_->directory), entry->d_name, 0);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_members.h"
 #include "engine/base/json_writer.h"
 #include "engine/base/utf8.h"
@@ -161,7 +162,8 @@ PyObject* note_exception(PyObject*, PyObject* args, PyObject* keywords) {
   const std::string members = exception_text(exception).members();
   record::ThreadState* thread = record::this_thread_if_it_records();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack != nullptr && !members.empty()) record::add_attrs(*stack, since, "exception", members);
+  if (stack != nullptr && !members.empty())
+    record::add_attrs(*stack, since, base::kExceptionAttr, members);
   Py_RETURN_NONE;
 }
 
@@ -189,7 +191,10 @@ bool closes_a_generator(PyObject* type) {
 
 std::string ExceptionText::members() const {
   if (type.empty()) return {};
-  return "\"exception\":" + type + ",\"exception_message\":" + message;
+  const auto member = [](std::string_view name, const std::string& value) {
+    return std::string("\"").append(name).append("\":").append(value);
+  };
+  return member(base::kExceptionAttr, type) + ',' + member(base::kExceptionMessageAttr, message);
 }
 
 std::string exception_members() noexcept {
@@ -219,7 +224,7 @@ ExceptionText exception_text(PyObject* exception) noexcept {
 }
 
 bool names_exception(std::string_view members) noexcept {
-  return static_cast<bool>(base::find_member(members, "exception"));
+  return static_cast<bool>(base::find_member(members, base::kExceptionAttr));
 }
 
 bool add_exceptions(PyObject* scopes) { return PyModule_AddFunctions(scopes, g_functions) == 0; }

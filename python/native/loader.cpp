@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/attr_names.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/stack.h"
 #include "python/native/boundaries.h"
@@ -123,7 +124,7 @@ void note_exception(const LoaderIterator* self) {
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   if (stack != nullptr && !members.empty())
-    record::add_attrs(*stack, self->made_at, "exception", members);
+    record::add_attrs(*stack, self->made_at, base::kExceptionAttr, members);
 }
 
 void end_pass(LoaderIterator* self) {

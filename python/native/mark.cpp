@@ -19,9 +19,9 @@ namespace sonde::native {
 
 namespace {
 
-constexpr std::size_t kMaxStringBytes = 256;
-
-std::string_view cut(std::string_view utf8) { return base::cut_utf8(utf8, kMaxStringBytes); }
+std::string_view cut(std::string_view utf8) {
+  return base::cut_utf8(utf8, record::kMaxStringBytes);
+}
 
 thread_local bool t_full_warned = false;
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
@@ -48,13 +49,13 @@ bool take(PyObject* number, Begun& out) {
   return true;
 }
 
-// Interned JSON members, with `"timing":"dispatch"` added.
+// Interned JSON members, with kDispatchMember added.
 std::uint32_t with_dispatch(std::uint32_t attrs) {
   static std::unordered_map<std::uint32_t, std::uint32_t> known;
   if (const auto found = known.find(attrs); found != known.end()) return found->second;
   std::string text(record::name_text(attrs));
   if (!text.empty()) text += ',';
-  const std::uint32_t both = record::intern(text + R"("timing":"dispatch")");
+  const std::uint32_t both = record::intern(text.append(base::kDispatchMember));
   known[attrs] = known[both] = both;
   return both;
 }

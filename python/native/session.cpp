@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/advice.h"
+#include "engine/base/attr_names.h"
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
@@ -68,8 +69,8 @@ void annotate(nb::dict attrs) {
 void annotate_exception(nb::handle exception) {
   const ExceptionText text = exception_text(exception.ptr());
   if (text.type.empty()) return;
-  session::Engine::instance().annotate(
-      {{"exception", text.type}, {"exception_message", text.message}});
+  session::Engine::instance().annotate({{std::string(base::kExceptionAttr), text.type},
+                                        {std::string(base::kExceptionMessageAttr), text.message}});
 }
 
 void stop(bool at_exit) {
