@@ -253,6 +253,56 @@ def test_handler_that_calls_back_does_not_hang(caplog):
     assert seen
 
 
+# A file in the place of the directory, of which both profile() and the drain thread warn.
+RAISES = """
+import logging
+import cirron as ci
+
+class Raises(logging.Handler):
+    def emit(self, record):
+        logging.getLogger("cirron").removeHandler(self)
+        raise what
+
+def begin():
+    return ci.profile(path="taken", frameworks=[], flush_interval=3600)
+
+def raise_at_the_next_message(error):
+    global what
+    what = error
+    logging.getLogger("cirron").addHandler(Raises())
+"""
+
+
+def test_ctrl_c_in_a_log_handler_reaches_the_program(workdir):
+    (workdir / "taken").touch()
+    run_python(
+        RAISES
+        + """
+raise_at_the_next_message(KeyboardInterrupt)
+try:
+    begin()
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("the program did not get it")
+assert "log" not in ci.health()["swallowed_errors"]
+"""
+    )
+
+
+def test_what_a_log_handler_raises_on_a_thread_of_the_profiler_stays_there(workdir):
+    (workdir / "taken").touch()
+    run_python(
+        RAISES
+        + """
+begin()
+raise_at_the_next_message(SystemExit(3))
+ci.flush()
+sum(range(1000))
+"""
+    )
+
+
 def test_log_below_its_level_costs_no_records(caplog):
     caplog.set_level(logging.WARNING, logger="cirron.trace")
     ci.profile(output="log", flush_interval=3600)
