@@ -34,8 +34,9 @@ PyObject* g_log_handler = nullptr;
 
 // No signal handler runs on a thread of the profiler, so what is raised there is no interrupt.
 void drop_handler_error() noexcept {
-  if (session::Engine::hands_over()) return PyErr_Clear();
-  drop_error();
+  const bool on_own_thread = session::Engine::hands_over();
+  if (on_own_thread) PyErr_Clear();
+  if (on_own_thread || drop_error()) base::note_swallowed("log");
 }
 
 void log_to_python(base::LogLevel level, std::string_view logger, std::string_view text) {

@@ -253,7 +253,6 @@ def test_handler_that_calls_back_does_not_hang(caplog):
     assert seen
 
 
-# A file in the place of the directory, of which both profile() and the drain thread warn.
 RAISES = """
 import logging
 import cirron as ci
@@ -263,9 +262,6 @@ class Raises(logging.Handler):
         logging.getLogger("cirron").removeHandler(self)
         raise what
 
-def begin():
-    return ci.profile(path="taken", frameworks=[], flush_interval=3600)
-
 def raise_at_the_next_message(error):
     global what
     what = error
@@ -274,13 +270,14 @@ def raise_at_the_next_message(error):
 
 
 def test_ctrl_c_in_a_log_handler_reaches_the_program(workdir):
+    """profile() warns on the thread that calls it."""
     (workdir / "taken").touch()
     run_python(
         RAISES
         + """
 raise_at_the_next_message(KeyboardInterrupt)
 try:
-    begin()
+    ci.profile(path="taken", frameworks=[])
 except KeyboardInterrupt:
     pass
 else:
@@ -291,14 +288,33 @@ assert "log" not in ci.health()["swallowed_errors"]
 
 
 def test_what_a_log_handler_raises_on_a_thread_of_the_profiler_stays_there(workdir):
+    run_python(
+        RAISES
+        + """
+import time
+from pathlib import Path
+
+ci.profile(frameworks=[], flush_interval=0.05)
+raise_at_the_next_message(SystemExit(3))
+(journal,) = Path(".cirron/live").glob("*.journal")
+journal.unlink()
+until = time.monotonic() + 30
+while not ci.health()["swallowed_errors"] and time.monotonic() < until:
+    time.sleep(0.01)
+assert ci.health()["swallowed_errors"] == {"log": 1}
+"""
+    )
+
+
+def test_error_of_a_log_handler_is_counted(workdir):
     (workdir / "taken").touch()
     run_python(
         RAISES
         + """
-begin()
-raise_at_the_next_message(SystemExit(3))
-ci.flush()
-sum(range(1000))
+raise_at_the_next_message(RuntimeError("no log"))
+handle = ci.profile(path="taken", frameworks=[])
+assert handle.enabled
+assert ci.health()["swallowed_errors"]["log"] == 1
 """
     )
 
