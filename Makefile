@@ -37,12 +37,12 @@ help: ## Show this list
 
 # --- set-up and build ---------------------------------------------------------------------------
 
-# $(call setup,GROUPS): what these need, as far as it is missing (tools/setup.sh)
+# $(call setup,[--retry] GROUPS): what these need, as far as it is missing (tools/setup.sh)
 setup = PYTHON=$(PYTHON) VENV=$(VENV_DIR) STAMPS=$(STAMPS) tools/setup.sh $(1)
 
 .PHONY: setup
 setup: ## Packages, .venv, build, editable install: all that any target here needs
-	@$(call setup,build demo test partners bench lint clang)
+	@$(call setup,--retry build demo test partners bench lint clang)
 	@$(MAKE) --silent --no-print-directory build
 
 .PHONY: for-bench for-lint for-clang

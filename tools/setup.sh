@@ -2,10 +2,11 @@
 # Brings a Debian machine to where the Makefile's targets can run: Debian packages, then Python packages in a virtual
 # environment.
 #
-#   tools/setup.sh GROUP...     build, demo, test, partners, bench, lint, clang: the sections of tools/apt-packages.txt
-#                               and tools/requirements.txt
+#   tools/setup.sh [--retry] GROUP...     build, demo, test, partners, bench, lint, clang: the sections of
+#                                         tools/apt-packages.txt and tools/requirements.txt
 #
-# A group is skipped when its list has not changed since it was last installed, so calling this again costs little.
+# A group is skipped when its list has not changed since it was last installed, so calling this again costs little. What
+# cannot be installed of [partners] is left out, named on each run, and tried again with --retry.
 #
 #   PYTHON   the interpreter of the environment (default: python3)
 #   VENV     the environment's folder (default: .venv)
@@ -23,9 +24,9 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 # section FILE GROUP: the lines of a group, without comments
 section() { awk -v group="[$2]" '/^\[/ {on = ($0 == group); next} on' "$1" | sed -e 's/#.*//' -e '/^[[:space:]]*$/d'; }
 
-# is_done NAME KEY: did NAME last succeed with this KEY?
-is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
-mark_done() { mkdir -p "$STAMPS"; printf '%s' "$2" >"$STAMPS/$1"; }
+# mark_done NAME KEY [LEFT OUT...]: NAME is done with this KEY. is_done NAME KEY: is it?
+mark_done() { mkdir -p "$STAMPS"; printf '%s\n' "${@:2}" >"$STAMPS/$1"; }
+is_done() { [[ -f $STAMPS/$1 && $(head -n 1 "$STAMPS/$1") == "$2" ]]; }
 
 version_of() { "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null || true; }
 
@@ -91,33 +92,48 @@ make_venv() {
 
 pip_install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 
-# One after the other, where all together could not be installed.
+# One after the other, where all together could not be installed. Adds to the caller's left_out.
 install_one_by_one() {
-  local requirement left_out=()
+  local requirement
   while read -r requirement; do
     pip_install "$requirement" || left_out+=("$requirement")
   done
-  ((${#left_out[@]} == 0)) && return
-  say "these cannot be installed with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]}"
-  return 1
+}
+
+say_left_out() {
+  ((${#left_out[@]} == 0)) ||
+    say "cannot be installed with $("$VENV/bin/python" -V), so tests that need it are skipped (make setup tries again): ${left_out[*]}"
 }
 
 install_requirements() {
-  local group=$1 wanted key
+  local group=$1 wanted key left_out=()
   wanted=$(section tools/requirements.txt "$group")
   [[ -n $wanted ]] || return 0
   key="$(sha256sum <<<"$wanted") $(version_of "$PYTHON")"
-  is_done "pip-$group" "$key" && return
+  if is_done "pip-$group" "$key"; then
+    mapfile -t left_out < <(tail -n +2 "$STAMPS/pip-$group")
+    if ((${#left_out[@]} == 0)) || [[ -z $retry ]]; then
+      say_left_out
+      return
+    fi
+    left_out=()
+  fi
   say "into $VENV: $(xargs <<<"$wanted")"
   # shellcheck disable=SC2086  # a list of words
   if ! pip_install $wanted; then
     [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; see its output above"
-    install_one_by_one <<<"$wanted" || return 0  # tried again the next time
+    install_one_by_one <<<"$wanted"
   fi
-  mark_done "pip-$group" "$key"
+  mark_done "pip-$group" "$key" "${left_out[@]}"
+  say_left_out
 }
 
 check_python
+retry=
+if [[ ${1-} == --retry ]]; then
+  retry=yes
+  shift
+fi
 (($# > 0)) || die "name at least one group: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
 for group; do
   grep -qx "\[$group\]" tools/apt-packages.txt tools/requirements.txt || die "there is no group '$group'"
