@@ -42,14 +42,17 @@ setup = PYTHON=$(PYTHON) VENV=$(VENV_DIR) STAMPS=$(STAMPS) tools/setup.sh $(1)
 
 .PHONY: setup
 setup: ## Packages, .venv, build, editable install: all that any target here needs
-	@$(call setup,--retry build demo test partners bench lint clang)
+	@$(call setup,--retry $(for_tests) bench lint clang)
 	@$(MAKE) --silent --no-print-directory build
+
+# What the Python tests need. torch of [demo] comes before the partners that would bring another.
+for_tests := build demo test partners
 
 .PHONY: for-bench for-lint for-clang
 for-bench:
-	@$(call setup,build test partners bench)
+	@$(call setup,$(for_tests) bench)
 for-lint:
-	@$(call setup,build test partners lint)
+	@$(call setup,$(for_tests) lint)
 for-clang:
 	@$(call setup,build test clang)
 
@@ -62,7 +65,7 @@ build: ## Build engine, extension and command, installed editable into .venv
 # The same with what tests need besides.
 .PHONY: build-tests
 build-tests:
-	@$(call setup,build test partners)
+	@$(call setup,$(for_tests))
 	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable-tests
 
 # One build tree for the editable install and the engine's tests. $(1): further options of CMake, $(2): targets,

@@ -63,6 +63,14 @@ def test_retry_tries_it_again(setup):
     assert setup("--retry", "partners", broken="nothing") == (0, "", [])
 
 
+def test_torch_may_be_missing_in_tests_but_not_in_the_demo(setup):
+    assert setup("demo", "partners", broken="torch")[0] == 0
+    assert setup("demo", "partners", broken="torch")[2] == []
+    status, said, _ = setup("demo", broken="torch")
+    assert status == 1
+    assert "pip could not install [demo]" in said
+
+
 def test_nothing_is_left_out_of_what_building_needs(setup):
     status, said, _ = setup("lint", broken="ruff")
     assert status == 1

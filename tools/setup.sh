@@ -6,7 +6,7 @@
 #                                         tools/apt-packages.txt and tools/requirements.txt
 #
 # A group is skipped when its list has not changed since it was last installed, so calling this again costs little. What
-# cannot be installed of [partners] is left out, named on each run, and tried again with --retry.
+# tests can do without and cannot be installed is left out, named on each run, and tried again with --retry.
 #
 #   PYTHON   the interpreter of the environment (default: python3)
 #   VENV     the environment's folder (default: .venv)
@@ -105,6 +105,9 @@ say_left_out() {
     say "cannot be installed with $("$VENV/bin/python" -V), so tests that need it are skipped (make setup tries again): ${left_out[*]}"
 }
 
+# Tests skip what needs a framework that is not there. Without partners [demo] is asked for by the demo itself.
+is_optional() { [[ $1 == partners || ( $1 == demo && " ${groups[*]} " == *" partners "* ) ]]; }
+
 install_requirements() {
   local group=$1 wanted key left_out=()
   wanted=$(section tools/requirements.txt "$group")
@@ -112,7 +115,7 @@ install_requirements() {
   key="$(sha256sum <<<"$wanted") $(version_of "$PYTHON")"
   if is_done "pip-$group" "$key"; then
     mapfile -t left_out < <(tail -n +2 "$STAMPS/pip-$group")
-    if ((${#left_out[@]} == 0)) || [[ -z $retry ]]; then
+    if ((${#left_out[@]} == 0)) || { [[ -z $retry ]] && is_optional "$group"; }; then
       say_left_out
       return
     fi
@@ -121,7 +124,7 @@ install_requirements() {
   say "into $VENV: $(xargs <<<"$wanted")"
   # shellcheck disable=SC2086  # a list of words
   if ! pip_install $wanted; then
-    [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; see its output above"
+    is_optional "$group" || die "pip could not install [$group] of tools/requirements.txt; see its output above"
     install_one_by_one <<<"$wanted"
   fi
   mark_done "pip-$group" "$key" "${left_out[@]}"
@@ -135,7 +138,8 @@ if [[ ${1-} == --retry ]]; then
   shift
 fi
 (($# > 0)) || die "name at least one group: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
-for group; do
+groups=("$@")
+for group in "${groups[@]}"; do
   grep -qx "\[$group\]" tools/apt-packages.txt tools/requirements.txt || die "there is no group '$group'"
   install_packages "$group"
   make_venv
