@@ -57,10 +57,12 @@ for-clang:
 	@$(call setup,build test clang)
 
 # Setting up may replace .venv. This make has looked at the files already and would not notice, so another make goes on.
+# After `make test` the install has sonde._testing, which an install without it would remove.
 .PHONY: build
 build: ## Build engine, extension and command, installed editable into .venv
 	@$(call setup,build)
-	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable
+	@stamp=$(STAMPS)/editable; [[ ! -e $$stamp-tests ]] || stamp+=-tests; \
+	  $(MAKE) --silent --no-print-directory $$stamp
 
 # The same with what tests need besides.
 .PHONY: build-tests
