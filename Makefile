@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Several targets install into one environment and build in one tree; what takes long runs in parallel by itself.
+.NOTPARALLEL:
 
 PYTHON ?= python3
 # Another interpreter has an environment and a build tree of its own: make test PYTHON=python3.12
