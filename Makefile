@@ -133,8 +133,12 @@ killtest: build-tests ## The long test: kill runs at random moments, again and a
 long: build-tests ## Every test of tests/nightly
 	@$(VENV)/python -m pytest tests/nightly
 
+# Each part runs, also after one that failed.
+nightly_parts := long sanitize-asan sanitize-tsan fuzz fuzz-loops compilers lint
 .PHONY: nightly
-nightly: long sanitize fuzz fuzz-loops compilers lint ## Everything that takes hours: long tests, sanitizers, fuzzing, all compilers
+nightly: ## Everything that takes hours: long tests, sanitizers, fuzzing, all compilers
+	@failed=; for part in $(nightly_parts); do $(MAKE) --no-print-directory $$part || failed+=" $$part"; done; \
+	  [[ -z $$failed ]] || { echo "these parts failed:$$failed"; exit 1; }
 
 .PHONY: compilers
 compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed
