@@ -214,8 +214,14 @@ endef
 $(STAMPS)/bench-venv: $(STAMPS)/wheel
 	$(call bench_venv,$(BENCH)/ours,$(WHEEL))
 
-$(STAMPS)/peer-venv: tools/requirements.txt
+$(STAMPS)/peer-venv: $(STAMPS)/peer
 	$(call bench_venv,$(BENCH)/peer,$(PEER))
+
+# Written only when PEER is another than the last time.
+$(STAMPS)/peer: always
+	@mkdir -p $(@D); [[ -f $@ && $$(<$@) == '$(PEER)' ]] || echo '$(PEER)' >$@
+.PHONY: always
+always:
 
 # --- the rest -----------------------------------------------------------------------------------
 
