@@ -36,8 +36,11 @@ elseif(SONDE_WERROR)
   add_compile_options(-Werror)
 endif()
 
+# A tree that was made without ccache stays so: with another command everything would be compiled again.
 find_program(SONDE_CCACHE ccache)
-if(SONDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(NOT SONDE_CCACHE)
+  set(SONDE_CCACHE "" CACHE FILEPATH "Empty: compile without ccache" FORCE)
+elseif(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SONDE_CCACHE})
 endif()
 
