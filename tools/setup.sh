@@ -17,9 +17,29 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 STAMPS=${STAMPS:-build/stamps}
+MB=1000000
+LARGE_MB=50  # a download that takes a while
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# Of what pip and apt print: large downloads and, in a terminal, how far the present step is.
+show_progress() {
+  local line step
+  while IFS= read -r line; do
+    step=
+    if [[ $line =~ ^\ *Downloading\ (.*/)?([^/]+)\ \((([0-9]+)[0-9.]*\ ([MG])B)\)$ ]]; then
+      if [[ ${BASH_REMATCH[5]} == G ]] || ((BASH_REMATCH[4] >= LARGE_MB)); then
+        say "downloading ${BASH_REMATCH[2]} (${BASH_REMATCH[3]})"
+      fi
+    elif [[ $line =~ ^Progress\ ([0-9]+)\ of\ ([0-9]+)$ ]] && ((BASH_REMATCH[2] >= LARGE_MB * MB)); then
+      step="$((BASH_REMATCH[1] / MB)) of $((BASH_REMATCH[2] / MB)) MB"
+    elif [[ $line =~ ^(dl|pm)status:[^:]*:([0-9]+)[0-9.]*:(.*)$ ]]; then
+      step="${BASH_REMATCH[2]} %  ${BASH_REMATCH[3]}"
+    fi
+    [[ ! -t 1 ]] || printf '\r  %.70s\033[K\r' "$step"
+  done
+}
 
 # section FILE GROUP: the lines of a group, without comments
 section() { awk -v group="[$2]" '/^\[/ {on = ($0 == group); next} on' "$1" | sed -e 's/#.*//' -e '/^[[:space:]]*$/d'; }
@@ -71,7 +91,8 @@ install_packages() {
     # A list that cannot be refreshed may still do; the installation below decides.
     apt-get update -qq || say "apt-get update failed, trying with the lists at hand"
     # shellcheck disable=SC2086  # a list of words
-    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
+    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 -o APT::Status-Fd=3 $missing \
+      3>&1 >/dev/null | show_progress
   fi
   # Debian's package belongs to Debian's interpreter.
   [[ $group != build || -z $(python_packages) ]] ||
@@ -87,10 +108,20 @@ make_venv() {
     say "$VENV with $("$PYTHON" -V)"
     rm -f "$STAMPS"/pip-* "$STAMPS"/editable*
     "$PYTHON" -m venv --clear "$VENV"
+    pip_counts || pip_install 'pip>=24.1' || say "this pip does not show how far a download is"
   fi
 }
 
-pip_install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+# Can this pip say, line by line, how far a download is?
+pip_counts() {
+  "$VENV/bin/python" -c 'import pip, sys; sys.exit([int(n) for n in pip.__version__.split(".")[:2]] < [24, 1])'
+}
+
+pip_install() {
+  local options=(--disable-pip-version-check)
+  ! pip_counts || options+=(--progress-bar raw)
+  "$VENV/bin/python" -m pip install "${options[@]}" "$@" | show_progress
+}
 
 # One after the other, where all together could not be installed. Adds to the caller's left_out.
 install_one_by_one() {
