@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Several targets install into one environment and build in one tree; what takes long runs in parallel by itself.
+.NOTPARALLEL:
 
 PYTHON ?= python3
 # Another interpreter has an environment and a build tree of its own: make test PYTHON=python3.12
@@ -37,44 +39,49 @@ help: ## Show this list
 
 # --- set-up and build ---------------------------------------------------------------------------
 
-# $(call setup,GROUPS): what these need, as far as it is missing (tools/setup.sh)
+# $(call setup,[--retry] GROUPS): what these need, as far as it is missing (tools/setup.sh)
 setup = PYTHON=$(PYTHON) VENV=$(VENV_DIR) STAMPS=$(STAMPS) tools/setup.sh $(1)
 
 .PHONY: setup
 setup: ## Packages, .venv, build, editable install: all that any target here needs
-	@$(call setup,build demo test partners bench lint clang)
+	@$(call setup,--retry $(for_tests) bench lint clang)
 	@$(MAKE) --silent --no-print-directory build
+
+# What the Python tests need. torch of [demo] comes before the partners that would bring another.
+for_tests := build demo test partners
 
 .PHONY: for-bench for-lint for-clang
 for-bench:
-	@$(call setup,build test partners bench)
+	@$(call setup,$(for_tests) bench)
 for-lint:
-	@$(call setup,build test partners lint)
+	@$(call setup,$(for_tests) lint)
 for-clang:
 	@$(call setup,build test clang)
 
 # Setting up may replace .venv. This make has looked at the files already and would not notice, so another make goes on.
+# After `make test` the install has sonde._testing, which an install without it would remove.
 .PHONY: build
 build: ## Build engine, extension and command, installed editable into .venv
 	@$(call setup,build)
-	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable
+	@stamp=$(STAMPS)/editable; [[ ! -e $$stamp-tests ]] || stamp+=-tests; \
+	  $(MAKE) --silent --no-print-directory $$stamp
 
 # The same with what tests need besides.
 .PHONY: build-tests
 build-tests:
-	@$(call setup,build test partners)
+	@$(call setup,$(for_tests))
 	@$(MAKE) --silent --no-print-directory $(STAMPS)/editable-tests
 
 # One build tree for the editable install and the engine's tests. $(1): further options of CMake, $(2): targets,
 # $(3): what is installed. The first command shows how far it is; pip then finds everything built.
 define editable
 	@echo "building the engine and sonde._core ($(DEV))"
-	@cmake -S . -B $(DEV) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSONDE_PYTHON=ON -DSONDE_WERROR=ON $(1) \
+	@cmake -S . -B $(DEV) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSONDE_PYTHON=ON -DSONDE_WERROR=KNOWN $(1) \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null
 	@cmake --build $(DEV) -j $(JOBS) --target $(2) | $(every_tenth)
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 	  --config-settings=build-dir=$(DEV) --config-settings=cmake.build-type=RelWithDebInfo \
-	  --config-settings=cmake.define.SONDE_WERROR=ON \
+	  --config-settings=cmake.define.SONDE_WERROR=KNOWN \
 	  "--config-settings=build.targets=$(subst $(space),;,$(2))" \
 	  "--config-settings=install.components=$(subst $(space),;,$(3))" -e .
 	@mkdir -p $(STAMPS) && touch $@
@@ -126,8 +133,12 @@ killtest: build-tests ## The long test: kill runs at random moments, again and a
 long: build-tests ## Every test of tests/nightly
 	@$(VENV)/python -m pytest tests/nightly
 
+# Each part runs, also after one that failed.
+nightly_parts := long sanitize-asan sanitize-tsan fuzz fuzz-loops compilers lint
 .PHONY: nightly
-nightly: long sanitize fuzz fuzz-loops compilers lint ## Everything that takes hours: long tests, sanitizers, fuzzing, all compilers
+nightly: ## Everything that takes hours: long tests, sanitizers, fuzzing, all compilers
+	@failed=; for part in $(nightly_parts); do $(MAKE) --no-print-directory $$part || failed+=" $$part"; done; \
+	  [[ -z $$failed ]] || { echo "these parts failed:$$failed"; exit 1; }
 
 .PHONY: compilers
 compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed
@@ -203,8 +214,14 @@ endef
 $(STAMPS)/bench-venv: $(STAMPS)/wheel
 	$(call bench_venv,$(BENCH)/ours,$(WHEEL))
 
-$(STAMPS)/peer-venv: tools/requirements.txt
+$(STAMPS)/peer-venv: $(STAMPS)/peer
 	$(call bench_venv,$(BENCH)/peer,$(PEER))
+
+# Written only when PEER is another than the last time.
+$(STAMPS)/peer: always
+	@mkdir -p $(@D); [[ -f $@ && $$(<$@) == '$(PEER)' ]] || echo '$(PEER)' >$@
+.PHONY: always
+always:
 
 # --- the rest -----------------------------------------------------------------------------------
 

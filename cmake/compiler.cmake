@@ -26,12 +26,21 @@ add_compile_options(-Wall -Wextra -Wpedantic)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false alarms on std::string's operator+ (GCC bug 105651)
 endif()
-if(SONDE_WERROR)
+# KNOWN: a newer compiler may have new warnings, and must not fail for them where Sonde is only built to be used.
+if(SONDE_WERROR STREQUAL "KNOWN")
+  if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14) OR
+     (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
+    add_compile_options(-Werror)
+  endif()
+elseif(SONDE_WERROR)
   add_compile_options(-Werror)
 endif()
 
+# A tree that was made without ccache stays so: with another command everything would be compiled again.
 find_program(SONDE_CCACHE ccache)
-if(SONDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(NOT SONDE_CCACHE)
+  set(SONDE_CCACHE "" CACHE FILEPATH "Empty: compile without ccache" FORCE)
+elseif(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SONDE_CCACHE})
 endif()
 

@@ -2,10 +2,11 @@
 # Brings a Debian machine to where the Makefile's targets can run: Debian packages, then Python packages in a virtual
 # environment.
 #
-#   tools/setup.sh GROUP...     build, demo, test, partners, bench, lint, clang: the sections of tools/apt-packages.txt
-#                               and tools/requirements.txt
+#   tools/setup.sh [--retry] GROUP...     build, demo, test, partners, bench, lint, clang: the sections of
+#                                         tools/apt-packages.txt and tools/requirements.txt
 #
-# A group is skipped when its list has not changed since it was last installed, so calling this again costs little.
+# A group is skipped when its list has not changed since it was last installed, so calling this again costs little. What
+# tests can do without and cannot be installed is left out, named on each run, and tried again with --retry.
 #
 #   PYTHON   the interpreter of the environment (default: python3)
 #   VENV     the environment's folder (default: .venv)
@@ -16,16 +17,36 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 STAMPS=${STAMPS:-build/stamps}
+MB=1000000
+LARGE_MB=50  # a download that takes a while
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
+# Of what pip and apt print: large downloads and, in a terminal, how far the present step is.
+show_progress() {
+  local line step
+  while IFS= read -r line; do
+    step=
+    if [[ $line =~ ^\ *Downloading\ (.*/)?([^/]+)\ \((([0-9]+)[0-9.]*\ ([MG])B)\)$ ]]; then
+      if [[ ${BASH_REMATCH[5]} == G ]] || ((BASH_REMATCH[4] >= LARGE_MB)); then
+        say "downloading ${BASH_REMATCH[2]} (${BASH_REMATCH[3]})"
+      fi
+    elif [[ $line =~ ^Progress\ ([0-9]+)\ of\ ([0-9]+)$ ]] && ((BASH_REMATCH[2] >= LARGE_MB * MB)); then
+      step="$((BASH_REMATCH[1] / MB)) of $((BASH_REMATCH[2] / MB)) MB"
+    elif [[ $line =~ ^(dl|pm)status:[^:]*:([0-9]+)[0-9.]*:(.*)$ ]]; then
+      step="${BASH_REMATCH[2]} %  ${BASH_REMATCH[3]}"
+    fi
+    [[ ! -t 1 ]] || printf '\r  %.70s\033[K\r' "$step"
+  done
+}
+
 # section FILE GROUP: the lines of a group, without comments
 section() { awk -v group="[$2]" '/^\[/ {on = ($0 == group); next} on' "$1" | sed -e 's/#.*//' -e '/^[[:space:]]*$/d'; }
 
-# is_done NAME KEY: did NAME last succeed with this KEY?
-is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
-mark_done() { mkdir -p "$STAMPS"; printf '%s' "$2" >"$STAMPS/$1"; }
+# mark_done NAME KEY [LEFT OUT...]: NAME is done with this KEY. is_done NAME KEY: is it?
+mark_done() { mkdir -p "$STAMPS"; printf '%s\n' "${@:2}" >"$STAMPS/$1"; }
+is_done() { [[ -f $STAMPS/$1 && $(head -n 1 "$STAMPS/$1") == "$2" ]]; }
 
 version_of() { "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null || true; }
 
@@ -70,7 +91,8 @@ install_packages() {
     # A list that cannot be refreshed may still do; the installation below decides.
     apt-get update -qq || say "apt-get update failed, trying with the lists at hand"
     # shellcheck disable=SC2086  # a list of words
-    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 $missing >/dev/null
+    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 -o APT::Status-Fd=3 $missing \
+      3>&1 >/dev/null | show_progress
   fi
   # Debian's package belongs to Debian's interpreter.
   [[ $group != build || -z $(python_packages) ]] ||
@@ -86,40 +108,69 @@ make_venv() {
     say "$VENV with $("$PYTHON" -V)"
     rm -f "$STAMPS"/pip-* "$STAMPS"/editable*
     "$PYTHON" -m venv --clear "$VENV"
+    pip_counts || pip_install 'pip>=24.1' || say "this pip does not show how far a download is"
   fi
 }
 
-pip_install() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+# Can this pip say, line by line, how far a download is?
+pip_counts() {
+  "$VENV/bin/python" -c 'import pip, sys; sys.exit([int(n) for n in pip.__version__.split(".")[:2]] < [24, 1])'
+}
 
-# One after the other, where all together could not be installed.
+pip_install() {
+  local options=(--disable-pip-version-check)
+  ! pip_counts || options+=(--progress-bar raw)
+  "$VENV/bin/python" -m pip install "${options[@]}" "$@" | show_progress
+}
+
+# One after the other, where all together could not be installed. Adds to the caller's left_out.
 install_one_by_one() {
-  local requirement left_out=()
+  local requirement
   while read -r requirement; do
     pip_install "$requirement" || left_out+=("$requirement")
   done
-  ((${#left_out[@]} == 0)) && return
-  say "these cannot be installed with $("$VENV/bin/python" -V); the tests that need them are skipped: ${left_out[*]}"
-  return 1
 }
 
+say_left_out() {
+  ((${#left_out[@]} == 0)) ||
+    say "cannot be installed with $("$VENV/bin/python" -V), so tests that need it are skipped (make setup tries again): ${left_out[*]}"
+}
+
+# Tests skip what needs a framework that is not there. Without partners [demo] is asked for by the demo itself.
+is_optional() { [[ $1 == partners || ( $1 == demo && " ${groups[*]} " == *" partners "* ) ]]; }
+
 install_requirements() {
-  local group=$1 wanted key
+  local group=$1 wanted key left_out=()
   wanted=$(section tools/requirements.txt "$group")
   [[ -n $wanted ]] || return 0
   key="$(sha256sum <<<"$wanted") $(version_of "$PYTHON")"
-  is_done "pip-$group" "$key" && return
+  if is_done "pip-$group" "$key"; then
+    mapfile -t left_out < <(tail -n +2 "$STAMPS/pip-$group")
+    if ((${#left_out[@]} == 0)) || { [[ -z $retry ]] && is_optional "$group"; }; then
+      say_left_out
+      return
+    fi
+    left_out=()
+  fi
   say "into $VENV: $(xargs <<<"$wanted")"
   # shellcheck disable=SC2086  # a list of words
   if ! pip_install $wanted; then
-    [[ $group == partners ]] || die "pip could not install [$group] of tools/requirements.txt; see its output above"
-    install_one_by_one <<<"$wanted" || return 0  # tried again the next time
+    is_optional "$group" || die "pip could not install [$group] of tools/requirements.txt; see its output above"
+    install_one_by_one <<<"$wanted"
   fi
-  mark_done "pip-$group" "$key"
+  mark_done "pip-$group" "$key" "${left_out[@]}"
+  say_left_out
 }
 
 check_python
+retry=
+if [[ ${1-} == --retry ]]; then
+  retry=yes
+  shift
+fi
 (($# > 0)) || die "name at least one group: $(sed -n 's/^\[\(.*\)\]$/\1/p' tools/apt-packages.txt tools/requirements.txt | sort -u | xargs)"
-for group; do
+groups=("$@")
+for group in "${groups[@]}"; do
   grep -qx "\[$group\]" tools/apt-packages.txt tools/requirements.txt || die "there is no group '$group'"
   install_packages "$group"
   make_venv

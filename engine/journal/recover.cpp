@@ -117,16 +117,13 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
   File file;
   base::Status status = file.open(path, true);
   if (status.error() == ENOENT) return;  // another process was faster
-  if (status.ok() && !file.try_lock()) {
-    ++result.running;
-    return;
-  }
+  // Its process lives, or another process recovers it.
+  if (status.ok() && !file.try_lock()) return;
   if (status.ok() && file.gone()) return;
   const bool ended = status.ok() && file.header().clean == 0 && file.header().ended != 0;
   if (status.ok() && file.header().clean == 0) status = Recoverer(file, destination, result).run();
   if (!status.ok()) {
     file.withdraw_claim();
-    ++result.refused;
     result.problems.push_back(status.text());
     return;
   }

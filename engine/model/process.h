@@ -58,11 +58,11 @@ struct Recovery {
   std::uint64_t journals = 0;  // of dead processes, moved into the spool and removed
   std::uint64_t ended = 0;     // of these: the run ended properly but could not write everything
   std::uint64_t spans = 0, marks = 0, open_scopes = 0;
-  std::uint64_t damaged = 0;          // at least so many records could not be read and are lost
-  std::uint64_t running = 0;          // journals left alone because their process lives
-  std::uint64_t refused = 0;          // of another version, damaged or unwritable: left in place
-  std::vector<std::string> files;     // names of the spool files that were written
-  std::vector<std::string> problems;  // one line each, ending with what to do
+  std::uint64_t damaged = 0;       // at least so many records could not be read and are lost
+  std::vector<std::string> files;  // names of the spool files that were written
+  // One line each, ending with what to do. A journal that is left in place has one, unless its
+  // process lives or it is being recovered.
+  std::vector<std::string> problems;
 };
 
 // The processes that run now, without their last spans and marks.

@@ -57,7 +57,6 @@ class SpoolSink : public Sink {
   const std::string& found_in() const noexcept { return found_in_; }
 
   // Any thread.
-  const std::string& path() const noexcept { return directory_.path(); }
   std::uint64_t waiting() const noexcept { return outbox_.waiting(); }
   // For the draining thread.
   LeftBehind left_behind() const { return outbox_.left_behind(); }

@@ -49,7 +49,7 @@ def trace(
     from sonde import readback
 
     try:
-        return readback.trace(format, name, last, summary)
+        return readback.trace(format, name, last, summary, FACE)
     except MissingPackageError as error:
         raise CirronDependencyError(str(error)) from error
 

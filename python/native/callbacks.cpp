@@ -21,4 +21,11 @@ void pass_on() noexcept {
   if (value != nullptr && Py_AddPendingCall(raise_now, value) != 0) Py_DECREF(value);
 }
 
+bool drop_error() noexcept {
+  if (PyErr_Occurred() == nullptr) return false;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return pass_on(), false;
+  PyErr_Clear();
+  return true;
+}
+
 }  // namespace sonde::native

@@ -18,7 +18,12 @@ inline bool interpreter_is_ending() noexcept {
 // The exception is raised again in the program, as soon as that runs.
 void pass_on() noexcept;
 
-// The callbacks handle their own errors.
+// For callbacks that do not handle their own errors, with what one of them has raised. True: it was
+// an error, which is dropped, and the caller counts it. False: it was an interrupt (no Exception),
+// which is passed on, or nothing was raised.
+bool drop_error() noexcept;
+
+// For callbacks that handle their own errors.
 template <typename... Args>
 void call(PyObject* callback, const char* format, Args... args) {
   const Ref held(Py_NewRef(callback));  // it may remove itself

@@ -15,6 +15,7 @@
 #include "engine/base/swallowed.h"
 #include "engine/probe/device_queue.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/module.h"
 #include "python/native/newest_batch.h"
 #include "python/native/own_loops.h"
@@ -92,15 +93,14 @@ struct Arguments {
   }
 };
 
-// If the question raises, this function is not asked about again.
+// If the question fails, this function is not asked about again. After an interrupt it is.
 Ref ask(PyObject* question, PyObject* function, const Arguments& args, PyObject* result = nullptr) {
   const KeepError keep;
   const Ref held(Py_XNewRef(question)), all = args.tuple();
   Ref answer(held && all
                  ? PyObject_CallFunctionObjArgs(held.get(), function, all.get(), result, nullptr)
                  : nullptr);
-  if (!answer) {
-    PyErr_Clear();
+  if (!answer && drop_error()) {
     base::note_swallowed("hooks.jax");
     g_jit_calls.set_role(function, Role::kOther);
   }

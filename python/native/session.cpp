@@ -33,18 +33,23 @@ namespace {
 
 PyObject* g_log_handler = nullptr;
 
+// No signal handler runs on a thread of the profiler, so what is raised there is no interrupt.
+void drop_handler_error() noexcept {
+  const bool on_own_thread = session::Engine::hands_over();
+  if (on_own_thread) PyErr_Clear();
+  if (on_own_thread || drop_error()) base::note_swallowed("log");
+}
+
 void log_to_python(base::LogLevel level, std::string_view logger, std::string_view text) {
   with_gil([&] {
     if (g_log_handler == nullptr) return;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    const KeepError keep;
     // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(call_or_stop([&] {
       return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
                                    str_of(logger, "replace"), str_of(text, "replace"));
     }));
-    if (!done) PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    if (!done) drop_handler_error();
   });
 }
 

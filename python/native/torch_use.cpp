@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/swallowed.h"
+#include "python/native/callbacks.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/module.h"
 #include "python/native/torch.h"
@@ -51,10 +52,7 @@ void torch_is_used() noexcept {
   const KeepError keep;
   const Ref callback(std::exchange(g_torch_use.on_use, nullptr));
   const Ref done(callback ? PyObject_CallNoArgs(callback.get()) : nullptr);
-  if (!done) {
-    PyErr_Clear();
-    if (callback) base::note_swallowed("facts");
-  }
+  if (!done && drop_error()) base::note_swallowed("facts");
 }
 
 }  // namespace detail

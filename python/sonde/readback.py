@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Protocol
 
+    from sonde.face import Face
+
     class PrettyPrinter(Protocol):
         """What IPython hands to ``_repr_pretty_``."""
 
@@ -50,8 +52,17 @@ class SummaryText(TraceText):
         return self._html
 
 
-def trace(format: str, name: str | None, last: int | None, summary: bool = False) -> Any:
-    """Spans of the current session, closed and open, in one of ``FORMATS``."""
+def trace(
+    format: str,
+    name: str | None,
+    last: int | None,
+    summary: bool = False,
+    speaker: Face | None = None,
+) -> Any:
+    """Spans of the current session, closed and open, in one of ``FORMATS``.
+
+    ``speaker`` is the face of the API that the program called.
+    """
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a str or None, not {type(name).__name__}")
     if last is not None:
@@ -60,8 +71,9 @@ def trace(format: str, name: str | None, last: int | None, summary: bool = False
         raise ValueError(f"format {format!r} is not valid; use one of {', '.join(FORMATS)}")
     unseen.note()
     facts.refresh()
+    pandas = import_pandas(speaker) if format == "df" else None
     if summary:
-        return trace_summary(format, name, last)
+        return trace_summary(format, name, last, pandas)
     if format == "tree":
         text = TraceText(_core.trace.as_text(name, last).removesuffix("\n"))
         if in_notebook():
@@ -73,15 +85,14 @@ def trace(format: str, name: str | None, last: int | None, summary: bool = False
     if format == "json":
         return _core.trace.as_json(name, last)
     if format == "df":
-        return data_frame(name, last)
+        return data_frame(pandas, name, last)
     return _core.trace.as_arrow(name, last)
 
 
-def trace_summary(format: str, name: str | None, last: int | None) -> Any:
+def trace_summary(format: str, name: str | None, last: int | None, pandas: Any) -> Any:
     """The spans added up by name, as ``sonde trace --summary`` does it."""
     from json import loads
 
-    pandas = import_pandas() if format == "df" else None
     summary = _core.trace.summarize(name, last)
     if format == "tree":
         text = SummaryText(summary.text().removesuffix("\n"), summary.html())
@@ -116,22 +127,20 @@ def summary_rows(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield row | {"rank": rank["rank"]}
 
 
-def import_pandas() -> Any:
+def import_pandas(speaker: Face | None) -> Any:
     from importlib import import_module
 
     try:
         return import_module("pandas")
     except ImportError as error:
-        raise MissingPackageError(
-            "pandas", face.current().call("table", "a table of spans")
-        ) from error
+        purpose = (speaker or face.current()).call("table", "a table of spans")
+        raise MissingPackageError("pandas", purpose) from error
 
 
-def data_frame(name: str | None, last: int | None) -> Any:
+def data_frame(pandas: Any, name: str | None, last: int | None) -> Any:
     """A pandas DataFrame, one row per span."""
     from importlib import import_module
 
-    pandas = import_pandas()
     if int(pandas.__version__.partition(".")[0]) >= 3:
         try:
             arrow = import_module("pyarrow")

@@ -127,7 +127,7 @@ class Profiler:
         """The spans of the session; see ``sonde.readback.trace``."""
         from sonde.readback import trace
 
-        return trace(format, name, last, summary)
+        return trace(format, name, last, summary, self._face)
 
     def shutdown(self) -> None:
         """Closes what is open, writes everything, and makes way for another session.

@@ -20,6 +20,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 SETTINGS = ("CIRRON_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def hangup_as_usual_in_children():
+    """Under nohup SIGHUP is ignored, and a new program inherits that.
+
+    It does not inherit a handler: it gets the default. The handler is set where tests run, and not
+    before the workers of xdist start, which are new programs too and have to survive a hangup.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 @pytest.fixture(autouse=True)
 def fresh_process(tmp_path, monkeypatch):
     for name in list(os.environ):

@@ -12,15 +12,15 @@ if find_spec("jax") is None:
     pytest.skip("jax is not installed", allow_module_level=True)
 
 
+def run_with_jax(code, directory):
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {"PYTHONPATH": os.pathsep.join(path), "JAX_PLATFORMS": "cpu"}
+    return run_python(code, env=env, cwd=directory)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("jax")
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = run_python(
-        "import jax_runs; jax_runs.main()",
-        env={"PYTHONPATH": os.pathsep.join(path), "JAX_PLATFORMS": "cpu"},
-        cwd=directory,
-    )
+    done = run_with_jax("import jax_runs; jax_runs.main()", tmp_path_factory.mktemp("jax"))
     results = json.loads(done.stdout.splitlines()[-1])
     broken = [text for text in results.values() if isinstance(text, str) and "Traceback" in text]
     assert not broken, "\n".join(broken)
@@ -119,6 +119,40 @@ def test_another_framework_that_is_imported_in_a_loop_starts_no_other_count(runs
     steps = " ".join(f"step[{i}](compiled_step)" for i in range(4))
     assert steps in runs["torch_comes_in_the_middle"]
     assert runs["torch_comes_in_the_middle"].count("epoch") == 1
+
+
+# The second call shows the hook that the function is a step.
+INTERRUPTED = """
+import signal
+from jax_runs import X, ci, fresh, jax, spans, update
+from sonde import facts
+
+def once(framework):
+    facts.use = use
+    {happens}
+
+use, facts.use = facts.use, once
+step, params, caught = jax.jit(lambda p, x: update(p, x)), fresh(), 0
+for _ in range(6):
+    try:
+        params, _ = step(params, X)
+    except KeyboardInterrupt:
+        caught += 1
+print(caught, len(spans("compiled_step")), ci.health()["swallowed_errors"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("happens", "seen"),
+    [
+        ("signal.raise_signal(signal.SIGINT)", "1 4 {}"),
+        ("raise RuntimeError", "0 0 {'hooks.jax': 1}"),
+    ],
+    ids=["Ctrl-C reaches the program", "an error is counted"],
+)
+def test_what_is_raised_while_the_hook_looks_at_a_function(tmp_path, happens, seen):
+    done = run_with_jax(INTERRUPTED.format(happens=happens), tmp_path)
+    assert done.stdout.splitlines()[-1] == seen
 
 
 def test_step_that_raises(runs):

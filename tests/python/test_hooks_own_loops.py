@@ -9,7 +9,6 @@ if find_spec("keras") is None:
     pytest.skip("Keras is not installed", allow_module_level=True)
 
 PARTS = "forward backward optimizer_step"
-BATCH = "(batch[0] batch[1])"
 
 
 @pytest.fixture(scope="module", params=["torch", "tensorflow"])

@@ -99,6 +99,25 @@ def test_they_are_known_of_a_run_that_is_killed(tmp_path):
     assert found == {"framework": "torch", "mixed_precision": True} | seen_by_torch()
 
 
+def test_ctrl_c_at_the_first_use_of_torch_reaches_the_program(tmp_path):
+    then = """
+    from sonde import facts
+    asked = facts._torch_gpus
+    def interrupted(ask):
+        facts._torch_gpus = asked
+        signal.raise_signal(signal.SIGINT)
+    facts._torch_gpus = interrupted
+    try:
+        step()
+    except KeyboardInterrupt:
+        assert ci.health()["swallowed_errors"] == {}
+    else:
+        raise AssertionError("the program did not get it")
+    """
+    expected = {"framework": "torch", "mixed_precision": False} | seen_by_torch()
+    assert facts(tmp_path, then) == expected
+
+
 def test_trace_shows_them_while_the_session_is_open(memory):
     torch = pytest.importorskip("torch")
 

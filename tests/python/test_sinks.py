@@ -253,6 +253,72 @@ def test_handler_that_calls_back_does_not_hang(caplog):
     assert seen
 
 
+RAISES = """
+import logging
+import cirron as ci
+
+class Raises(logging.Handler):
+    def emit(self, record):
+        logging.getLogger("cirron").removeHandler(self)
+        raise what
+
+def raise_at_the_next_message(error):
+    global what
+    what = error
+    logging.getLogger("cirron").addHandler(Raises())
+"""
+
+
+def test_ctrl_c_in_a_log_handler_reaches_the_program(workdir):
+    """profile() warns on the thread that calls it."""
+    (workdir / "taken").touch()
+    run_python(
+        RAISES
+        + """
+raise_at_the_next_message(KeyboardInterrupt)
+try:
+    ci.profile(path="taken", frameworks=[])
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("the program did not get it")
+assert "log" not in ci.health()["swallowed_errors"]
+"""
+    )
+
+
+def test_what_a_log_handler_raises_on_a_thread_of_the_profiler_stays_there(workdir):
+    run_python(
+        RAISES
+        + """
+import time
+from pathlib import Path
+
+ci.profile(frameworks=[], flush_interval=0.05)
+raise_at_the_next_message(SystemExit(3))
+(journal,) = Path(".cirron/live").glob("*.journal")
+journal.unlink()
+until = time.monotonic() + 30
+while not ci.health()["swallowed_errors"] and time.monotonic() < until:
+    time.sleep(0.01)
+assert ci.health()["swallowed_errors"] == {"log": 1}
+"""
+    )
+
+
+def test_error_of_a_log_handler_is_counted(workdir):
+    (workdir / "taken").touch()
+    run_python(
+        RAISES
+        + """
+raise_at_the_next_message(RuntimeError("no log"))
+handle = ci.profile(path="taken", frameworks=[])
+assert handle.enabled
+assert ci.health()["swallowed_errors"]["log"] == 1
+"""
+    )
+
+
 def test_log_below_its_level_costs_no_records(caplog):
     caplog.set_level(logging.WARNING, logger="cirron.trace")
     ci.profile(output="log", flush_interval=3600)

@@ -235,6 +235,26 @@ def test_what_is_imported_later_does_not_speak_for_an_api(tmp_path):
     assert starts == ["[cirron] ci.watch", "[cirron] ci.watch", "[other] other.see"]
 
 
+@pytest.mark.parametrize(("first", "second"), ORDERS)
+@pytest.mark.parametrize("summary", [False, True])
+def test_what_a_table_needs_is_said_by_the_api_that_was_called(tmp_path, first, second, summary):
+    run(
+        f"""
+        import cirron, sys
+        handles = [{start(first)}, {start(second)}]
+        sys.modules["pandas"] = None
+        said = set()
+        for trace in (cirron.trace, *(handle.trace for handle in handles)):
+            try:
+                trace(format="df", summary={summary})
+            except Exception as error:
+                said.add((trace.__module__.partition(".")[0], str(error).partition(" needs")[0]))
+        assert said == {{("cirron", 'trace(format="df")'), ("sonde", "a table of spans")}}, said
+        """,
+        cwd=tmp_path,
+    )
+
+
 def test_joining_opens_no_transport_and_names_what_is_ignored(tmp_path):
     said = run(
         """

@@ -203,7 +203,7 @@ TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {
   EXPECT_EQ(report.state.pid, owner.pid());
   EXPECT_EQ(testing::file_text(path), before);
   MemoryDestination destination;
-  EXPECT_EQ(testing::recover_into(destination, dir.path()).running, 1u);
+  EXPECT_EQ(testing::recover_into(destination, dir.path()).journals, 0u);
   EXPECT_EQ(testing::file_text(path), before);
 }
 
