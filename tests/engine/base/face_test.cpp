@@ -18,7 +18,12 @@ Face named(const std::string& name) {
   return face;
 }
 
-TEST(Face, TheNewestAnswersAndOlderOnesStayReadable) {
+// Other tests speak in general words.
+struct FaceTest : ::testing::Test {
+  ~FaceTest() override { set_face({}); }
+};
+
+TEST_F(FaceTest, TheNewestAnswersAndOlderOnesStayReadable) {
   set_face(named("first"));
   const Face& first = face();
   set_face(named("second"));
@@ -26,7 +31,7 @@ TEST(Face, TheNewestAnswersAndOlderOnesStayReadable) {
   EXPECT_EQ(first.advise("key"), "advice of first");
 }
 
-TEST(Face, OneThatComesBackIsTheSameObject) {
+TEST_F(FaceTest, OneThatComesBackIsTheSameObject) {
   set_face(named("one"));
   const Face* one = &face();
   for (int i = 0; i < 100; ++i) {
@@ -36,7 +41,7 @@ TEST(Face, OneThatComesBackIsTheSameObject) {
   EXPECT_EQ(&face(), one);
 }
 
-TEST(Face, CanBeReadInAChildThatIsForkedWhileItChanges) {
+TEST_F(FaceTest, CanBeReadInAChildThatIsForkedWhileItChanges) {
   std::atomic<bool> over{false};
   std::thread changes([&] {
     for (int i = 0; !over.load(); ++i) set_face(named("face " + std::to_string(i % 50)));
