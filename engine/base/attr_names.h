@@ -13,7 +13,8 @@ inline constexpr std::string_view kExceptionMessageAttr = "exception_message";
 inline constexpr std::string_view kTimingAttr = "timing";
 inline constexpr std::string_view kDispatch = "dispatch";
 inline constexpr std::string_view kDispatchMember = R"("timing":"dispatch")";
-// Of a step whose optimizer was not called, because a gradient was not finite; and as it is written.
+// Of a step whose optimizer was not called, because a gradient was not finite; and as it is
+// written.
 inline constexpr std::string_view kSkippedAttr = "skipped";
 inline constexpr std::string_view kSkippedMember = R"("skipped":true)";
 // Of a span that fetched data itself: how long that took.

@@ -25,24 +25,4 @@ enum class Element : unsigned char {
   kBool,
 };
 
-constexpr unsigned element_size(Element element) noexcept {
-  switch (element) {
-    case Element::kFloat64:
-    case Element::kInt64:
-    case Element::kUInt64:
-      return 8;
-    case Element::kFloat32:
-    case Element::kInt32:
-    case Element::kUInt32:
-      return 4;
-    case Element::kFloat16:
-    case Element::kBFloat16:
-    case Element::kInt16:
-    case Element::kUInt16:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
 }  // namespace sonde::snapshot

@@ -86,8 +86,9 @@ def _example(name: str) -> str:
 
 
 def _instead_of_flag(name: str, shown: str) -> str | None:
-    table = f"; the options of {name} are a table: config={_example(name)}"
-    also = table if TABLES.get(name) else ""
+    also = ""
+    if TABLES.get(name):
+        also = f"; the options of {name} are a table: config={_example(name)}"
     if name in ARGUMENTS:
         return f"write profile({name}={shown}){also}"
     if name in SETTINGS:

@@ -209,7 +209,7 @@ def test_failing_sink_does_not_affect_the_others(spool_dir, monkeypatch, caplog,
     complaints = [r for r in caplog.records if "terminal gone" in r.getMessage()]
     assert len(complaints) == 1
     assert complaints[0].levelno == logging.WARNING
-    assert ci.health()["swallowed_errors"] == {"line sink": 3}
+    assert ci.health()["swallowed_errors"] == {"stdout sink": 3}
     assert ci.health()["swallowed_error_count"] == 3
     ci.shutdown()
     assert handle.health()["swallowed_error_count"] == 3, "also after the end"
