@@ -226,16 +226,23 @@ always:
 # --- the rest -----------------------------------------------------------------------------------
 
 .PHONY: lint
-# clang-tidy sees the engine alone: it takes what python/native uses of Python.h for includes that are missing.
+# In python/native clang-tidy does not ask for includes and names: it takes what is used of Python.h for includes that are
+# missing, and the names of Python's own attributes for ours.
 lint: for-lint build-tests ## Formatting and static checks, both languages
 	@$(VENV)/ruff check
 	@$(VENV)/ruff format --check
 	@$(VENV)/mypy
 	@$(VENV)/clang-format --dry-run -Werror $(cpp_files)
-	@git ls-files -co --exclude-standard 'engine/*.cpp' 'engine/*.h' | grep -v -e '-inl\.h$$' | \
+	$(call tidy,'engine/*.cpp' 'engine/*.h',)
+	$(call tidy,'python/native/*.cpp',--checks=-misc-include-cleaner$(comma)-readability-identifier-naming)
+
+# $(1): which files, $(2): further options
+define tidy
+	@git ls-files -co --exclude-standard $(1) | grep -v -e '-inl\.h$$' | \
 	  xargs -P $(JOBS) -n 4 $(VENV)/clang-tidy --quiet -p $(DEV) \
-	    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error \
+	    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error $(2) \
 	  2>build/clang-tidy.err || { grep -v ' warnings\? generated' build/clang-tidy.err >&2; exit 1; }
+endef
 
 .PHONY: format
 format: ## Rewrite sources in the project's format

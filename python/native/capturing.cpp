@@ -243,6 +243,7 @@ void Capturing::copy() {
     blob_ = snapshot::CudaCopy::take(reserve, std::move(described), placed);
   } else if (snapshot::BlobRoom room = reserve(bytes)) {
     std::vector<snapshot::Tensor> tensors;
+    tensors.reserve(placed.size());
     for (const snapshot::Placed& each : placed) tensors.push_back(each.tensor);
     blob_ = snapshot::BlobCopy::take(std::move(room), std::move(described), tensors);
   }

@@ -65,7 +65,8 @@ std::string path_of(PyObject* part, PyObject* model, int& budget) {
     if (value != part && below.empty()) continue;
     std::string path;
     if (!with_utf8(key, [&](std::string_view text) { path = text; })) PyErr_Clear();
-    return below.empty() ? path : path + "." + below;
+    if (!below.empty()) path.append(".").append(below);
+    return path;
   }
   return {};
 }

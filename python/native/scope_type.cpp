@@ -121,6 +121,7 @@ PyObject* scope_new(PyTypeObject*, PyObject* args, PyObject* keywords) {
   const Py_ssize_t extra = keywords != nullptr ? PyDict_GET_SIZE(keywords) : 0;
   const Ref keys(extra != 0 ? PyTuple_New(extra) : nullptr);
   std::vector<PyObject*> all;
+  all.reserve(static_cast<std::size_t>(count + extra));
   for (Py_ssize_t i = 0; i < count; ++i) all.push_back(PyTuple_GET_ITEM(args, i));
   if (extra != 0) {
     if (!keys) return nullptr;
