@@ -190,8 +190,15 @@ void Delivery::accept(const std::shared_ptr<const OutgoingBatch>& batch,
     if (queue_->add({.batch = batch, .bytes = bytes})) return true;
     const std::string name(queue_->sink->name());
     base::note_swallowed(kLostHere);
-    warn("sinks-full", name,
-         "the output (" + name + ") does not keep up, and the newest batches are not shown there");
+    if (has_thread_.load()) {
+      warn(
+          "sinks-full", name,
+          "the output (" + name + ") does not keep up, and the newest batches are not shown there");
+    } else {
+      warn("no-thread", name,
+           "no thread can be started for the output (" + name +
+               "), and the newest batches are not shown there");
+    }
     return true;
   });
 }

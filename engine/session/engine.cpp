@@ -38,8 +38,7 @@ namespace sonde::session {
 struct Engine::State {
   Shared shared;
   std::shared_ptr<Session> session;
-  Counters last;                // of the session that ended
-  record::Losses lost_earlier;  // counted before the last session ended
+  Counters last;  // of the session that ended
   std::uint64_t damaged_earlier = 0;
   std::atomic<std::uint64_t> late_snapshots{0};  // came when no session was open
   bool fresh = true;                             // nothing in memory belongs to an ended session
@@ -142,7 +141,7 @@ std::shared_ptr<void> Engine::finish_stop() {
   const base::EngineWork work;  // a log handler may need the GIL, which the caller holds
   state_->session->release();
   const std::lock_guard lock(state_->shared.lock);
-  state_->lost_earlier = record::total_losses();
+  state_->shared.lost_earlier = record::total_losses();
   state_->damaged_earlier = state_->shared.drainer.damaged();
   state_->fresh = false;
   // The caller drops it without the lock: a sink may read the trace when it goes.
@@ -240,7 +239,7 @@ Counters Engine::counters() const {
     return last;
   }
   Counters all = state_->session->counters();
-  const record::Losses losses = record::total_losses().since(state_->lost_earlier);
+  const record::Losses losses = record::total_losses().since(state_->shared.lost_earlier);
   all.dropped_scopes = losses.depth;
   all.dropped_spans = losses.spans;
   all.dropped_marks = losses.marks;

@@ -140,7 +140,7 @@ void JournalKeeper::keep(bool idle) {
   if (idle) journal.trim();
   journal.keep_warm();
   journal.give_sign_of_life();
-  const record::Losses losses = record::total_losses().since(lost_at_start_);
+  const record::Losses losses = record::total_losses().since(lost_earlier_);
   journal.note_lost_records(losses.spans + losses.marks);
   look_at_clock();
   look_for_trouble();

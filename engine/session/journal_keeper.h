@@ -28,8 +28,10 @@ void speak(const Complaints& complaints) noexcept;
 
 class JournalKeeper {
  public:
-  // "": the session writes nothing durable, and the journal stays in memory.
-  explicit JournalKeeper(std::string output_dir) : output_dir_(std::move(output_dir)) {}
+  // "": the session writes nothing durable, and the journal stays in memory. `lost_earlier`: what
+  // belongs to earlier sessions.
+  explicit JournalKeeper(std::string output_dir, const record::Losses& lost_earlier)
+      : output_dir_(std::move(output_dir)), lost_earlier_(lost_earlier) {}
 
   // -- quiet: no other thread of the host records --
 
@@ -82,6 +84,7 @@ class JournalKeeper {
   bool recovered_ = false;
   bool unsaid_loss_ = false;  // start_over() was called
   std::uint64_t lost_pages_ = 0;
+  const record::Losses lost_earlier_;
   // Of the process, when the session began.
   std::uint64_t bus_errors_at_start_ = 0;
   record::Losses lost_at_start_;

@@ -33,7 +33,7 @@ struct Options {
   // recorded; if nothing ever is, nothing is left behind.
   bool on_demand = false;
 
-  // Those below are not called by the draining thread, but each by a thread of its own (outlets of
+  // These three are not called by the draining thread, but each by a thread of its own (outlets of
   // one target share it; delivery.h), never with a lock held that a recording thread could want.
   std::vector<LineOutlet> lines;                   // closed spans as text
   std::function<void(std::string_view)> on_batch;  // each batch as JSON

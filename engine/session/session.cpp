@@ -16,6 +16,7 @@
 #include "engine/model/ending.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
+#include "engine/record/root.h"
 #include "engine/record/scope.h"
 #include "engine/session/counters.h"
 #include "engine/session/exit_status.h"
@@ -42,7 +43,7 @@ Session::Session(Shared& shared, Options options)
       options_(std::move(options)),
       sinks_(shared, options_),
       captures_(options_.output_dir, options_.blobs),
-      keeper_(sinks_.durable() ? options_.output_dir : std::string()),
+      keeper_(sinks_.durable() ? options_.output_dir : std::string(), shared.lost_earlier),
       transfer_(shared, keeper_, captures_, sinks_, options_.on_demand),
       loop_(transfer_, keeper_, captures_, sinks_, options_.flush_interval_ns,
             [this] { end_by_signal(); }),
@@ -99,6 +100,7 @@ void Session::release() {
       transfer_.start_over_if_lost();
       if (had_file && !journal.on_file() && !keeper_.all_written()) transfer_.leave_unread();
     }
+    record::forget_root();  // a journal that starts over has the root of its session open
     sinks_.abandon();
     {
       // Threads that end write although the gate is closed.

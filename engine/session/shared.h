@@ -1,8 +1,10 @@
-// What outlives sessions: how far the rings were read, and the spans that trace() shows.
+// What outlives sessions: how far the rings were read, the spans that trace() shows, and what was
+// lost before.
 #pragma once
 
 #include <mutex>
 
+#include "engine/record/lane.h"
 #include "engine/session/drainer.h"
 #include "engine/session/memory.h"
 
@@ -14,6 +16,8 @@ struct Shared {
   std::mutex lock;
   Drainer drainer;
   Memory memory;
+  // Counted before the last session ended. Written while no session is open.
+  record::Losses lost_earlier;
 };
 
 }  // namespace sonde::session

@@ -345,6 +345,18 @@ TEST(Delivery, BeyondItsBoundTheNewestBatchIsLostAndCounted) {
   });
 }
 
+TEST(Delivery, WithoutAThreadItsBoundSaysWhy) {
+  in_child([] {
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    LogLines log;
+    Delivery delivery(std::make_shared<TestSink>());
+    for (std::size_t i = 0; i <= Delivery::kMaxBatches; ++i) accept(delivery);
+    EXPECT_EQ(base::swallowed_errors().by_place.at("delivery"), 1u);
+    EXPECT_EQ(LogLines::count("no thread can be started for the output (test)"), 1u)
+        << LogLines::all();
+  });
+}
+
 TEST(Delivery, LargeBatchesAreBoundedByTheirBytes) {
   in_child([] {
     LogLines log;

@@ -197,10 +197,15 @@ TEST(ScarceMemory, ALastPassThatFindsNoMemoryHalfWayLosesNothing) {
     stop();
     g_too_large.store(0);
     EXPECT_EQ(files_in(dir / "live").size(), 1u);
+    for (const model::Span& span : testing::trace().spans) EXPECT_FALSE(span.open()) << span.name;
+    record(1);
+    const model::Batch between = testing::trace();
+    ASSERT_EQ(between.spans.size(), 1u);
+    EXPECT_FALSE(between.spans[0].parent_id) << "the session is over";
     engine().start(spool_to(dir / "next"));
     record(1);
     stop();
-    EXPECT_EQ(read_spool(dir / "next").spans.size(), 2u) << "of its own";
+    EXPECT_EQ(read_spool(dir / "next").spans.size(), 3u) << "of its own, and the one before it";
   });
   EXPECT_GT(spool::recover_directory(dir.path()).spans, 0u);
   EXPECT_EQ(read_spool(dir.path()).spans.size(), kMany + 1u);
