@@ -71,6 +71,12 @@ def test_what_cannot_be_installed_is_tried_once_and_named_each_time(setup):
         assert again.endswith("(make setup tries again): ipykernel\n")
 
 
+def test_where_nothing_can_be_installed_it_is_tried_again(setup):
+    status, said, calls = setup("partners", broken="install")
+    assert status == 0, said
+    assert setup("partners", broken="install")[2] == calls != []
+
+
 def test_retry_tries_it_again(setup):
     setup("partners", broken="ipykernel")
     status, said, calls = setup("--retry", "partners")

@@ -1,6 +1,6 @@
 // Marks a thread that serves sinks: the drain thread, the thread of a sink (delivery.h), or a
-// thread that does their work because they could not be started. A flush() that a sink calls there would wait for itself, so it
-// returns at once.
+// thread that does their work because they could not be started. A flush() that a sink calls there
+// would wait for itself, so it returns at once.
 #pragma once
 
 #include <utility>

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def hangup_as_usual_in_children():
     """
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory):
+    """What frameworks and killed processes leave in the temporary folder is removed."""
+    tmp_path_factory.getbasetemp()  # stays: what failed is kept there to be looked at
+    with tempfile.TemporaryDirectory(prefix="sonde-tests-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        yield
+        tempfile.tempdir = None
+        del os.environ["TMPDIR"]
 
 
 @pytest.fixture(autouse=True)

@@ -243,6 +243,8 @@ def test_face_types_check(tmp_path):
         capture_output=True,
         text=True,
         timeout=100,
-        env={"MYPYPATH": str(resources.files("sonde").joinpath("..")), "PATH": ""},
+        env={"MYPYPATH": str(Path(ci.__file__).parent.parent), "PATH": ""},
     )
+    if "No module named mypy" in done.stderr:
+        pytest.skip("mypy is not installed")
     assert done.returncode == 0, done.stdout + done.stderr
