@@ -265,10 +265,16 @@ COMPILE = """
     import torch
     from torch import nn
     from torch._dynamo.utils import counters
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
     import cirron as ci
 
     if sys.argv[1] == "hooked":
         ci.profile(output="none", frameworks=["torch"])
+    elif sys.version_info >= (3, 13):
+        # There any hook of a step makes torch 2.13 run its own wrapper of the step uncompiled.
+        for register in (register_optimizer_step_pre_hook, register_optimizer_step_post_hook):
+            register(lambda *args: None)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Sequential(nn.Linear(8, 8), nn.ReLU()),
                           nn.Linear(8, 1))
     compiled = torch.compile(model, backend="aot_eager")
