@@ -1,12 +1,16 @@
 #include "engine/record/ring.h"
 
+#include <atomic>
+
 #include "engine/record/journal.h"
 #include "engine/record/layout.h"
 
 namespace sonde::record {
 
 void release_ring(Lane& lane, RingTail& cursor) noexcept {
-  if (lane.block == 0 || lane.block != cursor.block || lane.head.load() != cursor.position) return;
+  // `head` first: with it, all that the thread stored before is visible here.
+  if (lane.head.load(std::memory_order_acquire) != cursor.position) return;
+  if (lane.block == 0 || lane.block != cursor.block) return;
   Journal::instance().free_block(lane.block);
   lane.block = 0;
   lane.block_used = kSlotsPerBlock;

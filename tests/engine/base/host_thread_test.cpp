@@ -80,6 +80,7 @@ TEST(HostThread, AHandlerThatBlocksHoldsUpNoThreadOfTheProfiler) {
 }
 
 TEST(HostThread, AForkedChildHasOneOfItsOwn) {
+  if (!testing::kChildHasThreads) GTEST_SKIP() << "a sanitizer allows a child no threads";
   in_child([] {
     call_on_host_thread([] {
       while (!g_free.load()) ::usleep(1000);
