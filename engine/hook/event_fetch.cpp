@@ -30,7 +30,7 @@ void Training::begin_fetch(Here here, Pass& pass, Hint hint) noexcept {
   } else {
     begin_other_fetch(here, pass, hint, now);
   }
-  seen_.running.pend = seen_.claims.announced == 0 && !asked_again;
+  seen_.running.pend = !seen_.claims.everything() && !asked_again;
   pass.fetch.load = open_span(here, {.name = names().data_load, .flags = record::kIsFetch}, now);
   pass.load_at = pass.fetch.load.sequence;
   end_event(here);
@@ -60,7 +60,9 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   const bool direct = begins && pass.begun.made_at == record::next_sequence(here.thread) &&
                       pass.begun.made_depth == record::depth_of(here.stack);
   const Moment start = direct ? now.since(pass.begun.made_ns) : Moment(now);
-  if (seen_.claims.announced == 0) conclude(here, start, &pass);
+  if (begins)
+    seen_.claims.fetches_for_trainer = !seen_.learnt.knows_training && trainer_elsewhere();
+  if (!seen_.claims.everything()) conclude(here, start, &pass);
   const bool checks =
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);
   seen_.passes.peeked = nullptr;
@@ -113,7 +115,7 @@ bool Training::begins_plain(const Pass& pass) const noexcept {
                    .alone = seen_.passes.known.size() == 1 && seen_.passes.owners.size() == 1,
                    .opened_step = seen_.step.pass() == &pass && seen_.step.is_open_innermost() &&
                                   seen_.step.is_on(*seen_.stack),
-                   .unclaimed = seen_.claims.announced == 0 && seen_.claims.trainers == 0 &&
+                   .unclaimed = !seen_.claims.everything() && seen_.claims.trainers == 0 &&
                                 seen_.claims.steps == 0,
                    .by_optimizer = seen_.learnt.steps_by_optimizer,
                    .nothing_else = seen_.passes.owed == nullptr &&

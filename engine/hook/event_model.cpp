@@ -47,6 +47,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
 
 // True: this forward is a part of something else that is under way.
 bool Training::begin_other_forward(Here here, const Forward& forward, const Moment& now) {
+  end_fetching_only(here);
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;
   begin_event(here);
@@ -118,6 +119,7 @@ ScopeHandle Training::begin_backward(Here here) noexcept {
 
 // True: this backward is a part of something else that is under way.
 bool Training::begin_other_backward(Here here, const Moment& now) {
+  end_fetching_only(here);
   seen_.optimizers.pause(here.thread, now);
   if (seen_.claims.announced > 0 || seen_.nested()) return true;
   begin_event(here);

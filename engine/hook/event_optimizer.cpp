@@ -39,6 +39,7 @@ std::uint64_t Training::begin_optimizer(Here here, const void* optimizer, bool h
 }
 
 void Training::place_optimizer(Here here, OptimizerCall call, const Moment& now) {
+  end_fetching_only(here);
   if (seen_.claims.announced > 0 || seen_.optimizers.any()) return;
   begin_event(here);
   seen_.passes.peeked = nullptr;

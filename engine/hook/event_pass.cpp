@@ -23,7 +23,7 @@ using record::ThreadState;
 bool Training::begin_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   pass.begin(*this, hint, record::next_sequence(here.thread));
   // A trainer that announces everything does not end what was open before it.
-  const bool announced = seen_.claims.announced > 0;
+  const bool announced = seen_.claims.everything();
   const bool evaluates = looks_like_validation(hint, seen_.learnt.trains_in_eval,
                                                seen_.passes.trained_before(pass.source));
   if (pass.fetch.off || !evaluates) keep_what_waits(seen_, here, pass);
@@ -105,7 +105,7 @@ void Training::end_those_before(Here here, const Pass& next, bool next_evaluates
 // validation.
 bool Training::resume_pass(Here here, Pass& pass, Hint hint, const Moment& now) {
   if (pass.role == Pass::Role::kOwner && !record::is_open(pass.scope)) drop_closed(seen_);
-  if (seen_.claims.announced > 0) return true;
+  if (seen_.claims.everything()) return true;
   if (stops_waiting(pass, seen_.step.done())) follow(here, pass, now);
   pass.fetch.off = hint == Hint::kGradientsOff;
   if (pass.fetch.off) keep_what_waits(seen_, here, pass);
@@ -177,6 +177,11 @@ void Training::leave(ThreadState& thread, Pass& pass) noexcept {
   training->leave_here({thread, *training->seen_.stack}, pass);
 }
 
+void Training::leave_all(Here here) noexcept {
+  while (!seen_.passes.known.empty()) leave_here(here, *seen_.passes.known.back());
+  seen_.claims.fetches_for_trainer = false;
+}
+
 void Training::leave_here(Here here, Pass& pass) noexcept {
   // Rule 6: one batch with which nothing was done was a peek, not an epoch.
   if (seen_.passes.peeked == &pass && drop_peek(seen_, here.thread, pass)) return;
@@ -184,7 +189,7 @@ void Training::leave_here(Here here, Pass& pass) noexcept {
   if ((&pass == seen_.passes.last || pass.role == Pass::Role::kOwner) &&
       record::tenancy_of(*seen_.stack) == seen_.tenancy) {
     begin_event(here);
-    if (seen_.claims.announced == 0) conclude(here, now);
+    if (!seen_.claims.everything()) conclude(here, now);
   }
   const bool waits = pass.relation.waits;
   const bool last = &pass == seen_.passes.last && here.thread.lane == seen_.stack;

@@ -28,7 +28,7 @@ Unfinished judge_unfinished(const PassEvidence& pass) noexcept {
 }
 
 Levels add_claims(Levels found, const Claims& claims) noexcept {
-  const bool announced = claims.announced > 0, trainer = claims.trainers > 0;
+  const bool announced = claims.everything(), trainer = claims.trainers > 0;
   found.epoch = found.epoch || announced || trainer;
   found.step =
       found.step || announced || claims.steps > 0 || (trainer && found.innermost_epoch == 0);

@@ -27,6 +27,11 @@ struct Claims {
   std::int32_t announced = 0;  // everything: nothing is inferred
   std::int32_t steps = 0;      // the steps
   std::int32_t trainers = 0;   // the epochs, and so the steps outside an epoch
+  // A thread that only fetches, for a trainer that runs on another one: nothing is inferred here,
+  // either, until a model or an optimizer runs.
+  bool fetches_for_trainer = false;
+
+  bool everything() const noexcept { return announced > 0 || fetches_for_trainer; }
 };
 
 // An epoch without a loader: a fixed number of steps (rule 5).

@@ -86,6 +86,14 @@ void Training::forget_optimizer(const void* optimizer) noexcept {
   }
 }
 
+bool Training::trainer_elsewhere() const noexcept {
+  return std::ranges::any_of(g_trainings, [this](const auto& training) {
+    if (!training || training.get() == this || !training->of_this_session()) return false;
+    const Claims& claims = training->seen_.claims;
+    return claims.announced > 0 || claims.trainers > 0;
+  });
+}
+
 void Training::report_closed() noexcept {
   for (const auto& training : g_trainings) {
     if (training && training->of_this_session()) drop_closed(training->seen_);
@@ -97,7 +105,7 @@ void Training::conclude_all(ThreadState& thread) noexcept {
     if (!training || training->seen_.generation != thread.generation) continue;
     const Here there{thread, *training->seen_.stack};
     if (training->of_this_session() && record::tenancy_of(there.stack) == training->seen_.tenancy &&
-        training->seen_.claims.announced == 0)
+        !training->seen_.claims.everything())
       training->end_loop(there);
     settle(training->seen_);
   }

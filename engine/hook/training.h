@@ -186,6 +186,15 @@ class alignas(64) Training {
   void begin_tenancy(Here here) noexcept;
   bool of_this_session() const noexcept { return seen_.generation == record::generation(); }
 
+  // Does a trainer run on another stack?
+  SONDE_COLD bool trainer_elsewhere() const noexcept;
+  // A model or an optimizer runs here, so this thread does not only fetch: its passes begin anew.
+  void end_fetching_only(Here here) noexcept {
+    if (seen_.claims.fetches_for_trainer && seen_.passes.fetch_depth == 0) [[unlikely]]
+      leave_all(here);
+  }
+  SONDE_COLD void leave_all(Here here) noexcept;
+
   SONDE_APART void begin_event(Here here) noexcept;
   SONDE_COLD void look_around(Here here) noexcept;
   void end_event(Here here) noexcept { seen_.others.note(here); }

@@ -25,6 +25,24 @@ def tree_of_a_fit():
 
 
 @run
+def loader_of_torch():
+    """With TensorFlow, threads of tf.data iterate it."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    loader = DataLoader(TensorDataset(torch.tensor(X), torch.tensor(Y)), batch_size=2)
+    model = make_model()
+    model.fit(loader, epochs=3, verbose=0)
+    model.evaluate(loader, verbose=0)
+    trace = tree()
+    return {
+        "steps": [len(span["children"]) for span in spans("epoch")],
+        "rest": [name for name in ("epoch[3]", "step", "peek") if name in trace],
+        "validations": len(spans("validation")),
+    }
+
+
+@run
 def slow_optimizer():
     class Slow(keras.optimizers.SGD):
         def update_step(self, *args, **kwargs):

@@ -27,6 +27,15 @@ def test_fit(runs):
     assert runs["tree_of_a_fit"]["tree"] == f"epoch[0]{VALIDATED} epoch[1]{VALIDATED}"
 
 
+def test_a_loader_of_torch_that_other_threads_iterate(runs):
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    found = runs["loader_of_torch"]
+    assert len(found["steps"]) == 3
+    assert found["rest"] == []
+    assert found["validations"] == 1
+
+
 def test_spans_of_torch_lie_inside(runs):
     """With the torch backend: no epoch, step or validation of torch's own hook."""
     if runs["backend"] != "torch":

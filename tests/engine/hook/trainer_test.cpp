@@ -1,4 +1,6 @@
 // The tree under a trainer that has epochs of its own and hands the optimizer a closure.
+#include <thread>
+
 #include "tests/engine/hook/training_tree.h"
 
 namespace sonde::hook {
@@ -49,6 +51,49 @@ TEST_F(TrainingTree, TrainerOpensTheEpochsAndNothingIsInferredOutsideOfThem) {
   EXPECT_EQ(tree(),
             "data_load epoch(step[0](data_load forward backward optimizer_step)) "
             "epoch[0](step[0](data_load forward backward optimizer_step))");
+}
+
+// As tf.data does for Keras: the trainer's thread waits for a batch that another thread fetches.
+TEST_F(TrainingTree, AThreadThatFetchesForATrainerOpensNothing) {
+  Loader loader;
+  Training& training = Training::of(here());
+  training.begin_announced(here());
+  std::thread([&] {
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      auto pass = loader.iterate();
+      fetch(*pass);
+      fetch(*pass);
+      end_of(*pass);
+    }
+    auto peek = loader.iterate();
+    fetch(*peek);
+  }).join();
+  training.end_announced();
+  EXPECT_EQ(tree(), "data_load data_load data_load data_load data_load");
+}
+
+TEST_F(TrainingTree, AThreadThatTrainsBesideATrainerHasStepsOfItsOwn) {
+  Loader loader;
+  Training& training = Training::of(here());
+  training.begin_announced(here());
+  std::thread([&] {
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      auto pass = loader.iterate();
+      for (int step = 0; step < 2; ++step) {
+        fetch(*pass);
+        train();
+      }
+      end_of(*pass);
+    }
+    Training::conclude_all(*record::this_thread());
+  }).join();
+  training.end_announced();
+  EXPECT_EQ(tree(),
+            "data_load epoch[0](step[0](forward backward optimizer_step)) "
+            "epoch[1](step[0](data_load forward backward optimizer_step)) "
+            "epoch[2](step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step))")
+      << "the first batch counts for the trainer";
 }
 
 TEST_F(TrainingTree, OwnerOfTheValidationKeepsIt) {
