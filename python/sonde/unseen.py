@@ -55,6 +55,7 @@ class Lookout:
     def __init__(self) -> None:
         self._used: list[str] = []
         self._seen: dict[tuple[str, int], int] = {}  # file and line -> how often
+        self._looks = self._imports = 0  # how often it looked, and found an import under way
         self._stop = allocate_lock()
         self._stop.acquire()
         self._loop_found = False
@@ -90,14 +91,18 @@ class Lookout:
 
     def _look(self) -> None:
         frame = sys._current_frames().get(self._main)
-        place = _place_of(frame)
-        if place is not None:
+        self._looks += 1
+        if _imports(frame):
+            self._imports += 1
+        elif (place := _place_of(frame)) is not None:
             self._seen[place] = self._seen.get(place, 0) + 1
 
     def hint(self) -> str | None:
         """The text; None if there is a loop on record, or if nothing was computed."""
         if self._loop_found or monotonic() - self._began < SHORTEST_RUN_S:
             return None
+        if 0 < self._looks == self._imports:
+            return None  # it ended before it came to anything
         self._note_use()
         if not self._used or _core.scopes.any_loop_recorded():
             return None
@@ -168,6 +173,20 @@ def end() -> None:
     _lookout = None
     if text is not None:
         log.warn("hooks", text)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Does this frame belong to the import of something that is not the program's?"""
+    for _ in range(DEEPEST):
+        if frame is None:
+            return False
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return True
+        if _is_of_the_program(file):
+            return False
+        frame = frame.f_back
+    return False
 
 
 def _place_of(frame: FrameType | None) -> tuple[str, int] | None:

@@ -81,6 +81,31 @@ def test_framework_that_was_imported_and_not_used(tmp_path):
     assert "on record" not in said
 
 
+def test_program_that_dies_after_its_imports(tmp_path):
+    library = tmp_path / "site-packages/slow_library.py"
+    library.parent.mkdir()
+    library.write_text("import time; time.sleep(3)\n")
+    text = (
+        "import sys; sys.path.insert(0, 'site-packages')\n"
+        "import cirron as ci; ci.profile(output='spool')\n"
+        "import jax.numpy as jnp; jnp.ones(3).block_until_ready()\n"
+        "import slow_library\n"
+        "sys.exit('wrong')\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    done = run_python(
+        "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')",
+        program,
+        env={"HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "wrong" in done.stderr
+    assert "on record" not in done.stderr
+
+
 def test_hint_goes_when_a_loop_comes_after_all(tmp_path):
     """trace() in the middle of a session shows a hint; the end of the session does not."""
     text = (
