@@ -22,11 +22,11 @@ struct Levels {
 };
 
 // What trainers, and the program's own loops over batches, have said they open themselves, as
-// counts of calls that nest.
+// counts of calls that nest. Small, because every event looks at what comes after it in Seen.
 struct Claims {
-  std::int32_t announced = 0;  // everything: nothing is inferred
-  std::int32_t steps = 0;      // the steps
-  std::int32_t trainers = 0;   // the epochs, and so the steps outside an epoch
+  std::int16_t announced = 0;  // everything: nothing is inferred
+  std::int16_t steps = 0;      // the steps
+  std::int16_t trainers = 0;   // the epochs, and so the steps outside an epoch
   // A thread that only fetches, for a trainer that runs on another one: nothing is inferred here,
   // either, until a model or an optimizer runs.
   bool fetches_for_trainer = false;
