@@ -60,8 +60,7 @@ void Training::begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment&
   const bool direct = begins && pass.begun.made_at == record::next_sequence(here.thread) &&
                       pass.begun.made_depth == record::depth_of(here.stack);
   const Moment start = direct ? now.since(pass.begun.made_ns) : Moment(now);
-  if (begins)
-    seen_.claims.fetches_for_trainer = !seen_.learnt.knows_training && trainer_elsewhere();
+  if (begins) seen_.claims.fetches_for_trainer = only_fetches_for_another();
   if (!seen_.claims.everything()) conclude(here, start, &pass);
   const bool checks =
       begins ? begin_pass(here, pass, hint, start) : resume_pass(here, pass, hint, start);

@@ -53,7 +53,7 @@ SONDE_APART void prove(Seen& seen) noexcept;
 
 SONDE_HOT void settle_leaves(Seen& seen) noexcept;
 // The leaves stay where they are.
-inline void settle(Seen& seen) noexcept {
+SONDE_HOT inline void settle(Seen& seen) noexcept {
   seen.passes.peeked = nullptr;
   if (!seen.leaves.empty()) settle_leaves(seen);
 }

@@ -86,7 +86,9 @@ void Training::forget_optimizer(const void* optimizer) noexcept {
   }
 }
 
-bool Training::trainer_elsewhere() const noexcept {
+bool Training::only_fetches_for_another() const noexcept {
+  const Claims& own = seen_.claims;
+  if (own.announced > 0 || own.trainers > 0 || seen_.learnt.knows_training) return false;
   return std::ranges::any_of(g_trainings, [this](const auto& training) {
     if (!training || training.get() == this || !training->of_this_session()) return false;
     const Claims& claims = training->seen_.claims;

@@ -186,8 +186,8 @@ class alignas(64) Training {
   void begin_tenancy(Here here) noexcept;
   bool of_this_session() const noexcept { return seen_.generation == record::generation(); }
 
-  // Does a trainer run on another stack?
-  SONDE_COLD bool trainer_elsewhere() const noexcept;
+  // Does a trainer run on another stack, and has nothing trained on this one?
+  SONDE_COLD bool only_fetches_for_another() const noexcept;
   // A model or an optimizer runs here, so this thread does not only fetch: its passes begin anew.
   void end_fetching_only(Here here) noexcept {
     if (seen_.claims.fetches_for_trainer && seen_.passes.fetch_depth == 0) [[unlikely]]

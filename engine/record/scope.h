@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/base/clock.h"
+#include "engine/base/placement.h"
 #include "engine/record/generation.h"
 #include "engine/record/lane.h"
 #include "engine/record/layout.h"  // IWYU pragma: export
@@ -51,7 +52,7 @@ namespace detail {
 }  // namespace detail
 
 // True while the handle's scope is open and recording is on.
-inline bool is_open(const ScopeHandle& handle) noexcept {
+SONDE_HOT inline bool is_open(const ScopeHandle& handle) noexcept {
   if (!handle) return false;
   if (handle.generation != detail::g_gate.load(std::memory_order_relaxed) &&
       !detail::may_be_open(handle.generation)) [[unlikely]]

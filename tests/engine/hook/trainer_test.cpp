@@ -96,6 +96,29 @@ TEST_F(TrainingTree, AThreadThatTrainsBesideATrainerHasStepsOfItsOwn) {
       << "the first batch counts for the trainer";
 }
 
+TEST_F(TrainingTree, TwoTrainersOnTwoThreadsBothHaveSteps) {
+  Loader loader;
+  Training& training = Training::of(here());
+  training.begin_trainer(here());
+  std::thread([&] {
+    Training& other = Training::of(here());
+    other.begin_trainer(here());
+    const auto epoch = testing::open("epoch");
+    auto pass = loader.iterate();
+    for (int step = 0; step < 2; ++step) {
+      fetch(*pass);
+      train();
+    }
+    end_of(*pass);
+    testing::close(epoch);
+    other.end_trainer();
+  }).join();
+  training.end_trainer();
+  EXPECT_EQ(tree(),
+            "epoch(step[0](data_load forward backward optimizer_step) "
+            "step[1](data_load forward backward optimizer_step))");
+}
+
 TEST_F(TrainingTree, OwnerOfTheValidationKeepsIt) {
   Loader loader;
   const auto run = testing::open(
