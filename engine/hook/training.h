@@ -111,6 +111,7 @@ class alignas(64) Training {
                                           std::uint32_t attrs = 0) noexcept;
   SONDE_HOT void end_optimizer(Here here, std::uint64_t serial, bool completed,
                                std::string_view error = {}) noexcept;
+  bool runs_optimizer(std::uint64_t serial) const noexcept { return seen_.optimizers.has(serial); }
   // An optimizer was meant to step and did not (mixed precision skips some steps). The step of the
   // loop is over all the same.
   void skip_step(Here here, const void* optimizer) noexcept;

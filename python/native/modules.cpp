@@ -13,6 +13,7 @@
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/graph_watch.h"
+#include "python/native/hooked_function.h"
 #include "python/native/known_models.h"
 #include "python/native/module.h"
 #include "python/native/module_table.h"
@@ -44,11 +45,6 @@ struct Noted {
   const record::Lane* stack = nullptr;
   PyObject* module = nullptr;  // compared only
   std::uint64_t learned = 0;   // `module` is valid while this count has not changed
-};
-
-struct HookedFunction {
-  PyObject* function = nullptr;
-  vectorcallfunc original = nullptr;
 };
 
 struct Calls {
@@ -159,14 +155,6 @@ SONDE_HOT PyObject* call_module(PyObject* function, PyObject* const* args, std::
   return outermost_call(original, function, args, flagged, keys);
 }
 
-void set_vectorcall(PyObject* function, vectorcallfunc call) {
-#if PY_VERSION_HEX >= 0x030C0000
-  PyFunction_SetVectorcall(reinterpret_cast<PyFunctionObject*>(function), call);
-#else
-  reinterpret_cast<PyFunctionObject*>(function)->vectorcall = call;
-#endif
-}
-
 // hook_module_call(function): calls of this function object are forwards from now on.
 PyObject* hook_module_call(PyObject*, PyObject* function) {
   if (!PyFunction_Check(function)) {
@@ -176,20 +164,13 @@ PyObject* hook_module_call(PyObject*, PyObject* function) {
   for (const HookedFunction& hooked : g_module_calls.hooked) {
     if (hooked.function == function) Py_RETURN_FALSE;
   }
-  g_module_calls.hooked.push_back({Py_NewRef(function), PyVectorcall_Function(function)});
+  g_module_calls.hooked.emplace_back().hook(function, call_module);
   g_module_calls.first = g_module_calls.hooked.front();
-  set_vectorcall(function, call_module);
   Py_RETURN_TRUE;
 }
 
 PyObject* unhook_module_calls(PyObject*, PyObject*) {
-  for (const HookedFunction& hooked : g_module_calls.hooked) {
-    // Another tool may have put its function there since. That calls ours, which then only calls
-    // the original.
-    if (PyVectorcall_Function(hooked.function) == call_module)
-      set_vectorcall(hooked.function, hooked.original);
-    Py_DECREF(hooked.function);
-  }
+  for (HookedFunction& hooked : g_module_calls.hooked) hooked.unhook(call_module);
   g_module_calls.hooked.clear();
   Py_RETURN_NONE;
 }

@@ -1,8 +1,10 @@
 // The step of a torch optimizer, from torch's hook before it to the hook after it or to an
 // exception.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/json_writer.h"
@@ -10,6 +12,7 @@
 #include "engine/record/names.h"
 #include "python/native/boundaries.h"
 #include "python/native/exceptions.h"
+#include "python/native/hooked_function.h"
 #include "python/native/module.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
@@ -22,17 +25,20 @@ namespace {
 using hook::Here;
 using hook::Training;
 
-// A step under way. torch's hook after a step is not called when the step raises, but the dict of
-// its keyword arguments is freed with the frame that runs the step. While the step runs, that dict
-// has a type of ours (g_guard_type), whose deallocator ends the span.
+// A step under way, from torch's hook before it. torch does not call its hook after a step if the
+// step raises. But it runs each step inside `with record_function("Optimizer.step#...")`, whose
+// __exit__ is called at once, with the exception. The interpreter makes that call through the
+// vectorcall of the function object, which is replaced (leave_block). A `with` block that ends
+// without an exception calls the function from bytecode, past the vectorcall or at the cost of one
+// more call.
 //
-// The simpler way is to leave the span of a step that has raised open until the next event of a
-// hook closes it. It was tried and rejected. What the program does after the exception, its own
-// scopes as well as further forwards, then lies inside the span of the step. Nor is it cheaper:
-// the code in this file takes 282 instructions per step with the guard and took 287 without
-// (callgrind on bench/hooks.py nothing); wall-clock times did not differ.
-struct GuardedStep {
-  PyObject* keywords;  // compared only
+// Two other ways were tried. A dict of keyword arguments with a deallocator of ours ends with the
+// frame that runs the step: but the traceback holds the frame while the exception is handled, and
+// for as long as the program keeps it. Leaving the span open until the next event of a hook puts
+// into the span of the step all that the program does until then.
+struct RunningStep {
+  PyObject* optimizer;          // compared only
+  const PyThreadState* thread;  // compared only
   std::uint64_t serial;
   bool takes_gradients;  // at its end: they are made, or unscaled, inside the step
 };
@@ -44,36 +50,71 @@ struct KnownClass {
 };
 
 struct Optimizers {
-  std::vector<GuardedStep> steps;  // under way
+  std::vector<RunningStep> steps;  // on all threads; inner ones after outer ones
   std::vector<KnownClass> classes;
 };
 SONDE_HOT_DATA Optimizers g_optimizers;
+HookedFunction g_block_exit;  // record_function.__exit__
 
-// Makes it a plain dict again.
-SONDE_HOT GuardedStep release(PyObject* keywords) {
-  Py_SET_TYPE(keywords, &PyDict_Type);
-  for (std::size_t i = g_optimizers.steps.size(); i-- > 0;) {
-    const GuardedStep step = g_optimizers.steps[i];
-    if (step.keywords != keywords) continue;
-    g_optimizers.steps.erase(g_optimizers.steps.begin() + static_cast<std::ptrdiff_t>(i));
+// Takes the innermost step of this thread out, or that of the optimizer. What began inside it has
+// ended unseen. Its serial is 0 if there is none.
+SONDE_HOT RunningStep take_step(PyObject* optimizer = nullptr) {
+  const PyThreadState* thread = current_thread_state();
+  std::vector<RunningStep>& steps = g_optimizers.steps;
+  for (std::size_t i = steps.size(); i-- > 0;) {
+    const RunningStep step = steps[i];
+    if (step.thread != thread || (optimizer != nullptr && step.optimizer != optimizer)) continue;
+    if (i + 1 == steps.size()) [[likely]]
+      steps.pop_back();
+    else
+      steps.erase(std::remove_if(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(),
+                                 [&](const RunningStep& one) { return one.thread == thread; }),
+                  steps.end());
     return step;
   }
   return {};
 }
 
-SONDE_COLD void end_with_error(const GuardedStep& step) {
-  const std::string error = exception_members();
+// A step may be inside another one. It may also have ended unseen, where __exit__ is not torch's.
+SONDE_COLD void drop_ended_steps() {
+  with_training([](Training& training, Here) {
+    std::erase_if(g_optimizers.steps, [&](const RunningStep& step) {
+      return step.thread == current_thread_state() && !training.runs_optimizer(step.serial);
+    });
+  });
+}
+
+SONDE_COLD void end_with_error(const RunningStep& step, PyObject* exception) {
+  if (step.serial == 0) return;
+  const std::string error = exception_text(exception).members();
   with_training([&](Training& training, Here here) {
     training.end_optimizer(here, step.serial, false, error);
   });
 }
 
-SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
-  if (step.serial == 0) return;
-  if (!completed) [[unlikely]]
-    return end_with_error(step);
-  with_training(
-      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, true); });
+// Is this the record_function around the step of an optimizer?
+bool is_around_step(PyObject* block) {
+  const KeepError keep;
+  const Ref name(PyObject_GetAttr(block, torch_names().name));
+  bool found = false;
+  if (name && PyUnicode_Check(name.get()))
+    with_utf8(name.get(),
+              [&](std::string_view text) { found = text.starts_with("Optimizer.step#"); });
+  PyErr_Clear();
+  return found;
+}
+
+SONDE_COLD void end_raised(PyObject* block, PyObject* exception) {
+  if (is_around_step(block)) end_with_error(take_step(), exception);
+}
+
+// record_function.__exit__(self, type, exception, traceback)
+PyObject* leave_block(PyObject* function, PyObject* const* args, std::size_t flagged,
+                      PyObject* keys) {
+  if (!g_optimizers.steps.empty() && PyVectorcall_NARGS(flagged) == 4 && args[2] != Py_None)
+      [[unlikely]]
+    end_raised(args[0], args[2]);
+  return g_block_exit.original(function, args, flagged, keys);
 }
 
 SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
@@ -94,36 +135,6 @@ SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
   return learn_class(type);
 }
 
-void guard_dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);  // what follows may collect garbage
-  end_step(release(self), false);
-  PyDict_Type.tp_dealloc(self);
-}
-
-// Copies and pickles are plain dicts.
-PyObject* guard_reduce(PyObject* self, PyObject*) {
-  const Ref items(PyDict_Copy(self));
-  return items ? Py_BuildValue("O(O)", &PyDict_Type, items.get()) : nullptr;
-}
-
-PyMethodDef g_guard_methods[] = {
-    {"__reduce__", guard_reduce, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyTypeObject g_guard_type = [] {
-  // Garbage collection is inherited from dict.
-  PyTypeObject type = make_type("sonde._core.step_arguments", sizeof(PyDictObject), guard_dealloc,
-                                Py_TPFLAGS_DEFAULT);
-  type.tp_methods = g_guard_methods;
-  return type;
-}();
-
-// Does only the frame of the step hold the dict? The call of the hook holds a second reference.
-bool is_only_the_steps(PyObject* keywords) {
-  return PyDict_CheckExact(keywords) && Py_REFCNT(keywords) == 2;
-}
-
 // A fused optimizer unscales the gradients of mixed precision itself. GradScaler sets the scale on
 // it during the step.
 bool unscales_itself(PyObject* optimizer) {
@@ -134,7 +145,7 @@ bool unscales_itself(PyObject* optimizer) {
 }
 
 // The gradients of this step are to be measured.
-SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint32_t attrs) {
+SONDE_COLD void begin_measured(RunningStep& step, PyObject* optimizer, std::uint32_t attrs) {
   with_training([&](Training& training, Here here) { training.expect_optimizer(here, optimizer); });
   step.takes_gradients = unscales_itself(optimizer);
   if (!step.takes_gradients)
@@ -144,21 +155,18 @@ SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint
   });
 }
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook. It may return other args and
-// kwargs.
+// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
   torch_in_use();
+  if (!g_optimizers.steps.empty()) [[unlikely]]
+    drop_ended_steps();
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
-  // A dict that something else holds would outlive the step. A copy is guarded instead.
-  Ref exchanged;
-  if (!is_only_the_steps(args[2])) [[unlikely]] {
-    exchanged = Ref(PyDict_Copy(args[2]));
-    if (!exchanged) return PyErr_Clear(), Py_NewRef(Py_None);
-  }
-  PyObject* keywords = exchanged ? exchanged.get() : args[2];
-  GuardedStep step{.keywords = keywords, .serial = 0, .takes_gradients = false};
+  RunningStep step{.optimizer = args[0],
+                   .thread = current_thread_state(),
+                   .serial = 0,
+                   .takes_gradients = false};
   Ownership::note_optimizer(args[0]);
   const std::uint32_t attrs = class_attrs(Py_TYPE(args[0]));
   bool last = false;
@@ -174,19 +182,37 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   });
   if (last) [[unlikely]]
     begin_measured(step, args[0], attrs);
-  if (step.serial == 0) Py_RETURN_NONE;
-  g_optimizers.steps.push_back(step);
-  Py_SET_TYPE(keywords, &g_guard_type);
-  if (exchanged) return PyTuple_Pack(2, args[1], keywords);
+  if (step.serial != 0) g_optimizers.steps.push_back(step);
   Py_RETURN_NONE;
 }
 
 SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
-  const GuardedStep step = release(args[2]);
-  end_step(step, true);
+  if (count != 3 || g_optimizers.steps.empty()) Py_RETURN_NONE;
+  const RunningStep step = take_step(args[0]);
+  if (step.serial == 0) Py_RETURN_NONE;
+  with_training(
+      [&](Training& training, Here here) { training.end_optimizer(here, step.serial, true); });
   if (step.takes_gradients) [[unlikely]]
     Boundaries::instance().take_gradients(args[0]);
+  Py_RETURN_NONE;
+}
+
+// optimizer_raises(optimizer, exception): the step of an optimizer that is not torch's own.
+PyObject* optimizer_raises(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count == 2) end_with_error(take_step(args[0]), args[1]);
+  Py_RETURN_NONE;
+}
+
+// hook_block_exit(function): record_function.__exit__, which tells of steps that raise. If another
+// tool has replaced it by something else, such a step ends at the next event of a hook.
+PyObject* hook_block_exit(PyObject*, PyObject* function) {
+  if (PyFunction_Check(function) && g_block_exit.function == nullptr)
+    g_block_exit.hook(function, leave_block);
+  Py_RETURN_NONE;
+}
+
+PyObject* unhook_block_exit(PyObject*, PyObject*) {
+  if (g_block_exit.function != nullptr) g_block_exit.unhook(leave_block);
   Py_RETURN_NONE;
 }
 
@@ -196,14 +222,18 @@ PyMethodDef g_functions[] = {
      "step."},
     {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
      "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
+    {"optimizer_raises", as_method(optimizer_raises), METH_FASTCALL,
+     "optimizer_raises(optimizer, exception)\n--\n\nIn place of optimizer_ends, for a step that "
+     "is not torch's own."},
+    {"hook_block_exit", hook_block_exit, METH_O,
+     "hook_block_exit(function)\n--\n\nrecord_function.__exit__ tells of steps that raise."},
+    {"unhook_block_exit", unhook_block_exit, METH_NOARGS,
+     "unhook_block_exit()\n--\n\nWhat hook_block_exit did is undone."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-bool add_optimizers(PyObject* torch) {
-  g_guard_type.tp_base = &PyDict_Type;
-  return PyType_Ready(&g_guard_type) == 0 && PyModule_AddFunctions(torch, g_functions) == 0;
-}
+bool add_optimizers(PyObject* torch) { return PyModule_AddFunctions(torch, g_functions) == 0; }
 
 }  // namespace sonde::native

@@ -59,6 +59,8 @@ struct TorchNames {
   SONDE_NAME(param_groups);
   SONDE_NAME(params);
   SONDE_NAME(grad_scale);
+  // of record_function
+  SONDE_NAME(name);
   // of tensors
   SONDE_NAME(grad);
   SONDE_NAME(grad_fn);

@@ -32,6 +32,21 @@ BUSY = """
         sys.stdout.flush()
 """
 
+# What it has recorded lies in the first blocks of its journal.
+CALM = """
+    import sys, time
+    import cirron as ci
+    ci.profile(path=sys.argv[1], flush_interval=3600)
+    epoch = ci.scope("epoch", index=0, run="killed")
+    epoch.__enter__()
+    for number in range(100):
+        with ci.scope("step", index=number):
+            ci.mark("n", number)
+    print("ready", flush=True)
+    print("100", flush=True)
+    time.sleep(3600)
+"""
+
 
 def kill_after(delay, directory, code=BUSY):
     """Runs the program and kills it. Returns the number of steps that it reported as closed."""

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import time
 from collections import OrderedDict
 from contextlib import suppress
 
@@ -89,6 +90,63 @@ def test_a_step_that_raises_ends_there_beside_another_tool(tool, exchange):
     assert {type(each) for each in [*tool.kept, EMPTY]} == {dict}
 
 
+def test_a_step_that_raises_ends_before_its_exception_is_handled(hooked):
+    loop = Loop(1)
+    broken = Broken(loop.model.parameters(), lr=0.1)
+    kept = []
+    for _ in range(2):
+        try:
+            broken.step()
+        except ValueError as error:
+            with ci.scope("handler"):
+                time.sleep(0.05)
+            kept.append(error)
+        with ci.scope("after"):
+            loop.model(torch.zeros(2, 4))
+    assert sketch() == "epoch[0]...(step[0]...(optimizer_step handler after(forward)" + (
+        " optimizer_step handler after(forward)))"
+    )
+    for span in spans("optimizer_step"):
+        assert span["end_ns"] - span["start_ns"] < 25e6
+        assert span["attrs"]["exception"] == "ValueError"
+        assert span["attrs"]["exception_message"] == "broken"
+
+
+def test_the_inner_of_two_steps_raises(hooked):
+    loop = Loop(1)
+
+    class Outer(Broken):
+        def step(self, closure=None):
+            try:
+                inner.step()
+            except ValueError as error:
+                self.error = error
+                with ci.scope("handler"):
+                    pass
+            with torch.autograd.profiler.record_function("of the program"), suppress(KeyError):
+                with torch.autograd.profiler.record_function("Optimizer.zero_grad"):
+                    raise KeyError
+
+    inner = Broken(loop.model.parameters(), lr=0.1)
+    Outer(loop.model.parameters(), lr=0.1).step()
+    assert sketch() == "epoch[0]...(step[0]...(optimizer_step(optimizer_step handler)))"
+    errors = [span["attrs"].get("exception") for span in spans("optimizer_step")]
+    assert sorted(errors, key=str) == [None, "ValueError"]
+
+
+def test_the_exit_of_blocks_is_put_back(hooked):
+    with pytest.raises(ValueError), torch.autograd.profiler.record_function("Optimizer.step#x"):
+        raise ValueError
+    ci.shutdown()
+    broken = Broken([nn.Parameter(torch.ones(1))], lr=0.1)
+    with pytest.raises(ValueError):
+        broken.step()
+    ci.profile(output="none", frameworks=["torch"], flush_interval=3600)
+    with pytest.raises(ValueError):
+        broken.step()
+    assert len(spans("optimizer_step")) == 1
+
+
 def test_what_a_later_hook_sees_of_the_arguments(hooked):
     seen, after = [], []
 
@@ -110,7 +168,6 @@ def test_what_a_later_hook_sees_of_the_arguments(hooked):
 
 
 def test_a_step_that_raises_in_a_task_while_the_collector_works():
-    """Its arguments are finalized once, whenever the collector runs."""
     run_python(
         """
         import asyncio, gc, torch, cirron as ci

@@ -42,11 +42,20 @@ def time_backward(original: Callable[..., object]) -> Callable[..., object]:
 
 def optimizer_begins(
     optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[tuple[object, ...], dict[str, object]] | None:
+) -> None:
     """torch's global optimizer hook before a step."""
 
 def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
+
+def optimizer_raises(optimizer: object, exception: BaseException) -> None:
+    """In place of optimizer_ends, for a step that is not torch's own."""
+
+def hook_block_exit(function: Callable[..., object]) -> None:
+    """record_function.__exit__, which is around every step, tells of steps that raise."""
+
+def unhook_block_exit() -> None:
+    """What hook_block_exit did is undone."""
 
 def note_optimizer(optimizer: object) -> None:
     """What is in its param_groups is trained. It is not kept alive."""

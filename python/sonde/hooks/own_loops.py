@@ -70,11 +70,13 @@ class TorchOptimizers:
         def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not patches.active:
                 return original(optimizer, *args, **kwargs)
-            # What it returns ends the span when it is freed: with this frame, if the step raises.
-            begun = _core.torch.optimizer_begins(optimizer, (), {})
-            result = original(optimizer, *args, **kwargs)
-            if begun is not None:
-                _core.torch.optimizer_ends(optimizer, *begun)
+            _core.torch.optimizer_begins(optimizer, (), {})
+            try:
+                result = original(optimizer, *args, **kwargs)
+            except BaseException as error:
+                _core.torch.optimizer_raises(optimizer, error)
+                raise
+            _core.torch.optimizer_ends(optimizer, (), {})
             return result
 
         return update_wrapper(apply, original)

@@ -81,6 +81,8 @@ def _hook_optimizers(torch: ModuleType, patches: Patches, hook: Hook) -> None:
 
     patches.on_undo(register_optimizer_step_pre_hook(_core.torch.optimizer_begins).remove)
     patches.on_undo(register_optimizer_step_post_hook(_core.torch.optimizer_ends).remove)
+    _core.torch.hook_block_exit(torch.autograd.profiler.record_function.__exit__)
+    patches.on_undo(_core.torch.unhook_block_exit)
 
     def counted(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
