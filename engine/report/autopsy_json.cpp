@@ -14,6 +14,7 @@
 #include "engine/model/span_fields.h"
 #include "engine/model/trace.h"
 #include "engine/report/autopsy.h"
+#include "engine/report/ending.h"
 
 namespace sonde::report {
 
@@ -109,9 +110,9 @@ class AutopsyJson {
       out_.raw(value.empty() ? std::string_view("null") : value);
     }
     key("how");
-    out_.string(one.how);
+    out_.string(session_ending_text(one.ending));
     key("failed");
-    out_.boolean(one.failed);
+    out_.boolean(one.ending.failed());
     out_.raw('}');
   }
 

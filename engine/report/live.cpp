@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/model/live.h"
 #include "engine/model/trace.h"
 #include "engine/report/more_marks.h"
@@ -18,7 +18,7 @@ namespace {
 
 std::string prefix(std::string_view api) {
   std::string out = "[";
-  model::append_clean(out, api.empty() ? "sonde" : api);
+  line::append_clean(out, api.empty() ? "sonde" : api);
   return out + "] ";
 }
 
@@ -30,7 +30,7 @@ std::string live_line(const model::LiveSpan& span, bool several_ranks) {
   std::vector<const model::Mark*> marks;
   marks.reserve(span.marks.size());
   for (const model::Mark& mark : span.marks) marks.push_back(&mark);
-  model::append_line(out, span.span, marks);
+  line::append_line(out, span.span, marks);
   append_more_marks(out, span.more_marks);
   return out + '\n';
 }

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/tensors.h"
+#include "engine/line/line.h"
 #include "engine/model/epochs.h"
-#include "engine/model/line.h"
 #include "engine/model/tensor_fields.h"
 #include "engine/report/table.h"
 #include "engine/report/tensor_fields.h"
@@ -27,7 +27,7 @@ using analysis::TensorLine;
 
 std::string clean(std::string_view text) {
   std::string out;
-  model::append_clean(out, text);
+  line::append_clean(out, text);
   return out;
 }
 

@@ -238,7 +238,7 @@ void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
     const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
     if (ended && !is_death(span) && result_.ended.size() < kShown)
-      result_.ended.push_back({span, model::how_it_ended(span), model::has_failed(span)});
+      result_.ended.push_back({span, model::ending_of(span)});
   }
 }
 

@@ -224,7 +224,7 @@ Autopsy of_ended_processes() {
   for (const std::string_view attrs : kAttrs) {
     model::Span session = at(span(1, 0, "cirron.session", 0, 0), 0, end += 10);
     session.attrs = attrs;
-    autopsy.ended.push_back({session, model::how_it_ended(session), model::has_failed(session)});
+    autopsy.ended.push_back({session, model::ending_of(session)});
   }
   return autopsy;
 }
