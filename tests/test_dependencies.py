@@ -23,7 +23,7 @@ MAY_USE: dict[str, set[str]] = {
     "codec": {"base", "model"},
     "journal": {"base", "model", "record"},
     "spool": {"base", "model", "codec", "journal"},
-    "run": {"base", "model", "codec", "journal", "spool"},
+    "run": {"base", "model", "codec", "journal", "spool", "analysis"},
     "snapshot": {"base", "model"},
     "probe": {"base", "model"},
     "hook": {"base", "record", "probe"},

@@ -156,4 +156,11 @@ std::string tensors_text(std::span<const TensorLine> lines, std::size_t left_out
   return out;
 }
 
+std::string table_text(analysis::TensorTable table, bool in_full) {
+  constexpr std::size_t kReadable = 40;
+  const bool cut = !in_full && table.lines().size() > kReadable;
+  const std::size_t left_out = cut ? table.keep_newest() : 0;
+  return tensors_text(table.lines(), left_out);
+}
+
 }  // namespace sonde::report
