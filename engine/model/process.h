@@ -82,7 +82,7 @@ struct EndedProcess {
 
 // What an autopsy concludes.
 struct Autopsy {
-  std::string directory;  // that was examined
+  std::string source;  // that was examined, as a command has to be given it
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
   std::vector<EndedProcess> ended;  // those that ended last, the newest at the end

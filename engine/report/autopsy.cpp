@@ -225,10 +225,10 @@ std::string recovery_text(const Autopsy& autopsy) {
       out += fmt::format("could not be read and is lost: at least {}\n",
                          plural(moved.damaged, "record"));
     for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
-    out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
+    out += fmt::format("see them with: sonde trace {}\n", autopsy.source);
   } else if (left && autopsy.kept) {
     out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
-                       autopsy.directory);
+                       autopsy.source);
   }
   return out;
 }
@@ -251,10 +251,10 @@ std::string autopsy_text(const Autopsy& autopsy) {
     // A failure is something to report, although nothing is left to recover.
     const auto failed = [](const model::EndedProcess& one) { return one.ending.failed(); };
     if (std::ranges::none_of(autopsy.ended, failed)) {
-      return fmt::format("nothing to report in {}: {}\n", autopsy.directory, kNone) +
+      return fmt::format("nothing to report in {}: {}\n", autopsy.source, kNone) +
              ended_text(autopsy);
     }
-    return fmt::format("{}: {}\n", autopsy.directory, kNone) + ended_text(autopsy);
+    return fmt::format("{}: {}\n", autopsy.source, kNone) + ended_text(autopsy);
   }
   std::string out = processes_text(autopsy.processes, autopsy.now_ns);
   out += ended_text(autopsy);

@@ -28,7 +28,7 @@ class AutopsyJson {
  public:
   std::string draw(const Autopsy& autopsy) {
     out_.raw("{\"directory\":");
-    out_.string(autopsy.directory);
+    out_.string(autopsy.source);
     number("now_ns", autopsy.now_ns);
     list("processes", autopsy.processes,
          [this](const ProcessState& process) { this->process(process); });

@@ -1,7 +1,6 @@
 #include "engine/run/autopsy.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,7 +35,7 @@ class Examination {
  public:
   Examination(Source& source, const AutopsyOptions& options)
       : source_(source), last_(options.last) {
-    result_.directory = source.name();
+    result_.source = source.name();
     result_.now_ns = base::wall_clock_ns();
     result_.kept = options.keep;
   }
@@ -90,7 +89,8 @@ base::Id know_journal(const Process& process, SessionFinder& finder) {
 }
 
 bool Examination::note(const base::Status& status) {
-  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+  if (!status.ok() && trouble_of(status) != Trouble::kGone)
+    result_.problems.push_back(status.text());
   return status.ok();
 }
 
@@ -272,7 +272,7 @@ model::RunningProcesses running_processes(Source& source) {
   for (const std::string& key : source.processes()) {
     Process process;
     const base::Status status = source.inspect(key, process);
-    if (!status.ok() && status.error() != ENOENT) out.problems.push_back(status.text());
+    if (!status.ok() && trouble_of(status) != Trouble::kGone) out.problems.push_back(status.text());
     if (!status.ok() || process.state.fate != Fate::kRunning) continue;
     out.processes.push_back(std::move(process.state));
     out.arenas.push_back(std::move(process.records.arena));

@@ -1,7 +1,6 @@
 #include "engine/run/follower.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -92,7 +91,7 @@ model::Look Follower::look() {
 bool Follower::refresh(model::Look& out) {
   const base::Status status = source_.refresh();
   note(status, out);
-  if (status.error() == ENOENT) {
+  if (trouble_of(status) == Trouble::kGone) {
     out.gone = true;
     for (auto& [key, process] : processes_) {
       process.running = false;
@@ -103,7 +102,7 @@ bool Follower::refresh(model::Look& out) {
 }
 
 void Follower::note(const base::Status& status, model::Look& out) {
-  if (status.ok() || status.error() == ENOENT) return;
+  if (status.ok() || trouble_of(status) == Trouble::kGone) return;
   if (told_.insert(status.text()).second) out.problems.push_back(status.text());
 }
 
@@ -204,11 +203,10 @@ void Follower::look_at_batches(model::Look& out) {
 bool Follower::read(const std::string& key, model::Batch& batch, model::Look& out) {
   const base::Status status = source_.read(key, Detail::kSpansAndMarks, batch);
   note(status, out);
-  const int error = status.error();
-  if (status.ok() || error == ENOENT || error == EINVAL || error == EPROTO) {
-    seen_batches_.insert(key);
-  } else {
+  if (trouble_of(status) == Trouble::kPassing) {
     seen_batches_.erase(key);
+  } else {
+    seen_batches_.insert(key);
   }
   if (!status.ok()) batch.clear();
   return status.ok();

@@ -48,7 +48,7 @@ TEST(Autopsy, OfAKilledChild) {
   const TempDir dir;
   testing::leave_journal(dir.path(), record_some);
   const Autopsy kept = autopsy_in(dir, true);
-  EXPECT_EQ(kept.directory, dir.path());
+  EXPECT_EQ(kept.source, dir.path());
   EXPECT_TRUE(kept.kept);
   ASSERT_EQ(kept.processes.size(), 1u);
   const model::ProcessState& dead = kept.processes[0];
