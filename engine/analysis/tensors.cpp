@@ -31,12 +31,6 @@ void TensorTable::sort() {
                    [&](const TensorLine& a, const TensorLine& b) { return key(a) < key(b); });
 }
 
-std::size_t TensorTable::finish(bool in_full) {
-  constexpr std::size_t kReadable = 40;
-  sort();
-  return in_full || lines_.size() <= kReadable ? 0 : keep_newest();
-}
-
 std::size_t TensorTable::keep_newest() {
   // The text of a name is kept once, so its address stands for it.
   const auto place = [](const TensorLine& line) {

@@ -21,12 +21,12 @@ struct TensorLine {
 // Keeps about 200 bytes of a record, since names and shapes repeat.
 class TensorTable {
  public:
+  TensorTable() = default;
+  TensorTable(TensorTable&&) = default;  // the lines point at text that moves along
+  TensorTable& operator=(TensorTable&&) = default;
+
   void add(model::Epoch& epoch, const model::TensorStats& tensor);
 
-  // Brings the lines into the order in which they are shown. Unless `in_full`, leaves the newest
-  // epoch of each tensor where there are more lines than a person wants to read. Returns how many
-  // lines it removed.
-  std::size_t finish(bool in_full);
   // By run, epoch, place in the model, rank, process.
   void sort();
   // For each tensor and rank, keeps only the newest run and, of each process in it, the newest

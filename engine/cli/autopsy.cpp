@@ -30,7 +30,8 @@ int run_autopsy(const AutopsyOptions& options) {
     complain(report::not_a_directory_line(source->called()));
     return 1;
   }
-  const model::Autopsy autopsy = run::perform_autopsy(*source, options.keep);
+  const model::Autopsy autopsy =
+      run::perform_autopsy(*source, {.last = report::kLastShown, .keep = options.keep});
   for (const std::string& problem : autopsy.problems) complain(problem);
   print(options.json ? report::autopsy_json(autopsy) : report::autopsy_text(autopsy));
   return autopsy.problems.empty() ? 0 : 1;

@@ -1,13 +1,12 @@
 // sonde snapshots DIR: what the weights and gradients of a recorded run looked like.
 #include <CLI/CLI.hpp>
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "engine/analysis/no_snapshots.h"
 #include "engine/analysis/tensors.h"
 #include "engine/cli/choice.h"
 #include "engine/cli/command.h"
@@ -30,20 +29,21 @@ struct SnapshotsOptions {
   run::SnapshotQuery query;
   bool json = false;
   bool csv = false;
+  bool all = false;
+
+  // What was named is shown in full.
+  bool in_full() const noexcept { return all || query.epoch || !query.tensor.empty(); }
 };
 
-// Why there was no record.
-void explain(const run::SnapshotSearch& search, const run::Source& source) {
-  const model::Missing missing = search.missing();
-  if (missing.what != model::Missing::What::kCaptures)
-    return complain_of({missing}, source.called());
-  const auto reasons =
-      analysis::why_no_snapshots(search.sessions(), search.epochs(), search.runs());
-  for (const std::string& line : report::no_snapshots_lines(reasons)) complain(line);
+void explain(const run::NoRecords& why, const run::Source& source) {
+  if (why.missing.what != model::Missing::What::kCaptures)
+    return complain_of({why.missing}, source.called());
+  for (const std::string& line : report::no_snapshots_lines(why.reasons)) complain(line);
 }
 
 // Prints records as they come.
-int print_json(run::SnapshotSearch& search, const run::Source& source) {
+int print_json(run::Source& source, const run::SnapshotQuery& query) {
+  run::SnapshotSearch search(source, query);
   report::TensorJsonArray array;
   search.each([&](const model::Epoch& epoch, const model::TensorStats&, std::string_view record) {
     array.add(epoch, record);
@@ -51,7 +51,7 @@ int print_json(run::SnapshotSearch& search, const run::Source& source) {
   });
   const bool read = report_skipped(search.skipped());
   print(array.finish());
-  if (read && array.empty()) explain(search, source);
+  if (read && array.empty()) explain(search.why_none(), source);
   return read ? 0 : 1;
 }
 
@@ -64,19 +64,14 @@ void print_csv(const std::vector<analysis::TensorLine>& lines) {
   print(csv.finish());
 }
 
-int print_table(run::SnapshotSearch& search, const run::Source& source,
-                const SnapshotsOptions& options) {
-  analysis::TensorTable table;
-  search.each([&](model::Epoch& epoch, const model::TensorStats& tensor, std::string_view) {
-    table.add(epoch, tensor);
-  });
-  if (!report_skipped(search.skipped())) return 1;
-  const std::size_t left_out = table.finish(options.csv || options.query.in_full());
-  if (table.lines().empty()) explain(search, source);
+int print_table(run::Source& source, const SnapshotsOptions& options) {
+  run::Tensors tensors = run::read_tensors(source, options.query);
+  if (!report_skipped(tensors.skipped)) return 1;
+  if (tensors.table.lines().empty()) explain(tensors.none, source);
   if (options.csv) {
-    print_csv(table.lines());
+    print_csv(tensors.table.lines());
   } else {
-    print(report::tensors_text(table.lines(), left_out));
+    print(report::table_text(std::move(tensors.table), options.in_full()));
   }
   return 0;
 }
@@ -84,8 +79,7 @@ int print_table(run::SnapshotSearch& search, const run::Source& source,
 int run_snapshots(const SnapshotsOptions& options) {
   const std::unique_ptr<run::Source> source = open_records(options.directory);
   if (!source) return 1;
-  run::SnapshotSearch search(*source, options.query);
-  return options.json ? print_json(search, *source) : print_table(search, *source, options);
+  return options.json ? print_json(*source, options.query) : print_table(*source, options);
 }
 
 }  // namespace
@@ -103,7 +97,7 @@ Run declare_snapshots(CLI::App& app) {
          "--gradients", [options] { options->query.weights = false; }, "Only gradients")
       ->excludes(weights);
   add_choice(app, query.choice);
-  app.add_flag("--all", query.all, "All epochs, however long the table gets");
+  app.add_flag("--all", options->all, "All epochs, however long the table gets");
   auto* csv = app.add_flag("--csv", options->csv, "CSV instead of a table: all lines, all digits");
   app.add_flag("--json", options->json,
                "The records as JSON, histograms included, in the order in which they were written")

@@ -15,6 +15,7 @@
 #include "engine/model/level.h"
 #include "engine/model/live.h"
 #include "engine/model/process.h"
+#include "engine/model/trace.h"
 #include "engine/report/autopsy.h"
 #include "engine/report/live.h"
 #include "engine/run/autopsy.h"
@@ -63,22 +64,17 @@ int show_open(run::Source& source) {
   return 0;
 }
 
-// False when the output is not read any more.
-bool print_look(const model::Look& look, const std::string& called) {
-  for (const std::string& problem : look.problems) complain(problem);
-  for (const model::ProcessEvent& event : look.began) print(report::process_line(event, called));
-  for (const model::LiveSpan& span : look.spans) {
-    if (!print(report::live_line(span, look.several_ranks))) return false;
-  }
-  for (const model::ProcessEvent& event : look.ended) print(report::process_line(event, called));
-  return true;
-}
-
 int follow(run::Source& source, const TailOptions& options) {
-  run::Follower follower(source, options.lines, model::line_filter(options.level, options.name));
+  const model::LineFilter filter = model::line_filter(options.level, options.name);
+  run::Follower follower(source,
+                         {options.lines, [&](const model::Span& span, const model::Place& place) {
+                            return filter.shows(span.name, place);
+                          }});
+  report::LiveLines lines(filter, source.called());
   for (;;) {
     const model::Look look = follower.look();
-    if (!print_look(look, source.called())) return 0;
+    for (const std::string& problem : look.problems) complain(problem);
+    if (!print(lines.draw(look))) return 0;
     if (look.gone) {
       complain(report::directory_gone_line(source.called()));
       return 1;

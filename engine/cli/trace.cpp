@@ -3,19 +3,17 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "engine/analysis/summary.h"
 #include "engine/cli/choice.h"
 #include "engine/cli/command.h"
 #include "engine/cli/opening.h"
 #include "engine/cli/output.h"
-#include "engine/model/trace.h"
 #include "engine/report/runs.h"
 #include "engine/report/summary.h"
 #include "engine/report/tree.h"
 #include "engine/run/selection.h"
 #include "engine/run/source.h"
+#include "engine/run/summary.h"
 #include "engine/run/trace.h"
 
 namespace sonde::cli {
@@ -30,19 +28,13 @@ struct TraceOptions {
   report::TreeOptions tree;
 };
 
-int summarize(run::Source& source, const TraceOptions& options) {
-  const run::Choice& choice = options.query.choice;
-  analysis::Summarizer summarizer;
-  const run::Stream stream = run::stream_spans(
-      source, choice, [&](const std::vector<model::Span>& spans) { summarizer.add(spans); });
-  if (!report_skipped(stream.skipped)) return 1;
-  complain_of(stream.missing, source.called());
-  const analysis::Summary summary = summarizer.finish(choice.name);
-  if (options.json) {
-    print(report::summary_json(summary));
-    return 0;
-  }
-  print(report::added_up_line(summary, stream.chosen_runs) + report::summary_text(summary));
+int print_summary(run::Source& source, const TraceOptions& options) {
+  const run::RunSummary run = run::summarize(source, options.query.choice);
+  if (!report_skipped(run.skipped)) return 1;
+  complain_of(run.missing, source.called());
+  print(options.json ? report::summary_json(run.summary)
+                     : report::added_up_line(run.summary, run.chosen_runs) +
+                           report::summary_text(run.summary));
   return 0;
 }
 
@@ -63,7 +55,7 @@ int draw_tree(run::Source& source, const TraceOptions& options) {
 int run_trace(const TraceOptions& options) {
   const std::unique_ptr<run::Source> source = open_records(options.directory);
   if (!source) return 1;
-  return options.summary ? summarize(*source, options) : draw_tree(*source, options);
+  return options.summary ? print_summary(*source, options) : draw_tree(*source, options);
 }
 
 }  // namespace

@@ -1,73 +1,50 @@
 #include "engine/model/ending.h"
 
-#include <string>
-#include <string_view>
+#include <cstdint>
 
 #include "engine/base/attr_names.h"
-#include "engine/model/line.h"
+#include "engine/base/json_members.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
 
-std::string attr_text(const Span& span, std::string_view name) {
-  std::string out;
-  for (const char c : span.attr(name).text()) {
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      append_clean(out, {&c, 1});
-    }
-  }
-  return out;
-}
-
-std::string exception_of(const Span& span) {
-  std::string out = attr_text(span, base::kExceptionAttr);
-  const std::string message = attr_text(span, base::kExceptionMessageAttr);
-  if (!out.empty() && !message.empty()) out += ": " + message;
-  return out;
-}
-
 namespace {
 
-std::string ending_of_session(const Span& span, const std::string& how) {
-  const std::string exception = exception_of(span);
-  if (how == "exception") return "ended by " + (exception.empty() ? "an exception" : exception);
-  std::string out;
-  if (how == "signal") out = "ended by " + attr_text(span, kSignalAttr);
-  if (how == "exit") {
-    const std::string_view code = span.attr(kExitCodeAttr).raw();
-    out = "exit code " + (code.empty() ? "not known" : std::string(code));
+// `how`: what the session says.
+void end_session(Ending& ending, const Span& session, const base::JsonValue& how) {
+  if (how.is("exception")) ending.kind = Ending::Kind::kException;
+  if (how.is("shutdown")) ending.kind = Ending::Kind::kShutDown;
+  if (how.is("signal")) {
+    ending.kind = Ending::Kind::kSignal;
+    ending.signal = session.attr(kSignalAttr).text();
   }
-  if (exception.empty()) return out;
-  // The program goes on: the exception may have been caught.
-  if (how == "shutdown") return "shut down after " + exception;
-  return (out.empty() ? "uncaught " : out + ", uncaught ") + exception;
+  if (how.is("exit")) {
+    ending.kind = Ending::Kind::kExit;
+    const base::JsonValue code = session.attr(kExitCodeAttr);
+    const std::int64_t number = code.integer(kNone);
+    if (number != kNone) ending.exit_code = number;
+  }
 }
 
 }  // namespace
 
-std::string ending_of(const Span& span) {
-  if (!span.parent_id) {
-    if (const std::string how = attr_text(span, kEndedByAttr); !how.empty())
-      return ending_of_session(span, how);
+Ending ending_of(const Span& span) {
+  Ending ending;
+  if (span.attrs.empty()) return ending;
+  ending.exception = span.attr(base::kExceptionAttr).text();
+  if (!ending.exception.empty()) ending.message = span.attr(base::kExceptionMessageAttr).text();
+  const base::JsonValue how = span.parent_id ? base::JsonValue() : span.attr(kEndedByAttr);
+  if (!how.plain_text().empty()) {
+    end_session(ending, span, how);
+    return ending;
   }
-  const std::string exception = exception_of(span);
-  const std::string_view closed_by = span.closed_by();
-  if (exception.empty()) return closed_by.empty() ? "" : "closed by " + std::string(closed_by);
-  // After an exception, what closed the span matters only where its end is not known.
-  return "ended by " + exception + (closed_by == kClosedByDeath ? ", closed by death" : "");
-}
-
-std::string how_it_ended(const Span& session) {
-  if (std::string how = ending_of(session); !how.empty()) return how;
-  return attr_text(session, kEndedByAttr) == "shutdown" ? "ended by the program" : "returned";
-}
-
-bool has_failed(const Span& session) {
-  const std::string how = attr_text(session, kEndedByAttr);
-  return how == "exception" || how == "signal" ||
-         (how == "exit" && session.attr(kExitCodeAttr).integer() != 0);
+  ending.closed_by = span.closed_by();
+  if (!ending.exception.empty()) {
+    ending.kind = Ending::Kind::kException;
+  } else if (!ending.closed_by.empty()) {
+    ending.kind = Ending::Kind::kClosed;
+  }
+  return ending;
 }
 
 }  // namespace sonde::model

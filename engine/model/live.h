@@ -1,5 +1,5 @@
-// What a follower of running processes sees: the spans that close, the processes that begin and
-// end.
+// What a follower of running processes sees: the processes that begin, what they have open, the
+// spans that close, the marks that are set, the processes that end.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/model/level.h"
+#include "engine/model/process.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
@@ -18,9 +19,10 @@ namespace sonde::model {
 struct LiveSpan {
   Span span;
   std::vector<Mark> marks;
-  Place place;                 // the scopes around it
-  std::string api;             // of its session; empty: no session is known
-  std::size_t more_marks = 0;  // older ones, which are not in `marks`
+  Place place;                              // the scopes around it, as far as they are known
+  std::string api;                          // of its session; empty: no session is known
+  std::size_t more_marks = 0;               // older ones, which are not in `marks`
+  std::shared_ptr<const base::Arena> text;  // what the span and its marks point at
 };
 
 struct ProcessEvent {
@@ -35,15 +37,23 @@ struct ProcessEvent {
   std::string api;          // as in LiveSpan
 };
 
-// What one look brought, in the order in which it is to be shown.
+// What one look brought.
 struct Look {
   std::vector<ProcessEvent> began;
+  // Those that are followed and still have a journal, as they are now: what they have open, what
+  // they lost. Without their last spans and marks.
+  std::vector<ProcessState> processes;
   std::vector<LiveSpan> spans;  // that closed since the last look, in the order they closed
+  // That were set since the last look, in order of time. Most are on spans that are still open.
+  // When such a span closes, its marks come again, as LiveSpan::marks.
+  std::vector<Mark> marks;
   std::vector<ProcessEvent> ended;
+  Surroundings around;         // the scopes that were seen in this look
   bool several_ranks = false;  // among the spans and processes seen so far
   bool gone = false;  // what is followed was removed: nothing more can be seen of its processes
-  std::vector<std::string> problems;                      // what could not be read; each comes once
-  std::vector<std::shared_ptr<const base::Arena>> texts;  // what the spans and marks point at
+  std::vector<std::string> problems;        // what could not be read; each comes once
+  std::shared_ptr<const base::Arena> text;  // what the marks point at
+  std::vector<base::Arena> arenas;          // what the open scopes point at
 };
 
 }  // namespace sonde::model

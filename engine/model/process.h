@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/model/ending.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
@@ -76,13 +77,12 @@ struct RunningProcesses {
 // A process that ended and left nothing behind.
 struct EndedProcess {
   Span session;
-  std::string how;      // "returned", "exit code 3"
-  bool failed = false;  // by an exception, a signal or an exit code that is not 0
+  Ending ending;
 };
 
 // What an autopsy concludes.
 struct Autopsy {
-  std::string directory;  // that was examined
+  std::string source;  // that was examined, as a command has to be given it
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
   std::vector<EndedProcess> ended;  // those that ended last, the newest at the end

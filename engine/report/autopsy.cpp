@@ -10,11 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "engine/line/line.h"
 #include "engine/model/ending.h"
-#include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/process.h"
 #include "engine/model/trace.h"
+#include "engine/report/ending.h"
 #include "engine/report/times.h"
 
 namespace sonde::report {
@@ -90,7 +91,8 @@ class ProcessText {
   // The process goes on after an exception that was not caught: it waits for its threads, or hangs.
   void exception() {
     for (const OpenScope& scope : process_.open) {
-      const std::string uncaught = scope.session ? model::exception_of(scope.span) : std::string();
+      const std::string uncaught =
+          scope.session ? exception_text(model::ending_of(scope.span)) : std::string();
       if (!uncaught.empty()) out_ += fmt::format("  uncaught exception {}\n", uncaught);
     }
   }
@@ -128,7 +130,7 @@ class ProcessText {
 
   void scope_line(const OpenScope& scope, std::size_t depth) {
     out_.append(4 + 2 * depth, ' ');
-    model::append_label(out_, scope.span);
+    line::append_label(out_, scope.span);
     const std::int64_t until = scope.span.seen_ns != model::kNone ? scope.span.seen_ns
                                : running()                        ? now_ns_
                                                                   : process_.last_sign_ns;
@@ -143,8 +145,8 @@ class ProcessText {
     const model::MarkIndex marks(process_.last_marks);
     for (const model::Span& span : process_.last_spans) {
       out_ += fmt::format("    {}  ", point_in_time(span.end_ns));
-      model::append_line(out_, span, marks.of(span.id));
-      if (const std::string how = model::ending_of(span); !how.empty())
+      line::append_line(out_, span, marks.of(span.id));
+      if (const std::string how = ending_text(model::ending_of(span)); !how.empty())
         out_ += fmt::format(" [{}]", how);
       out_ += '\n';
     }
@@ -161,10 +163,10 @@ class ProcessText {
       const model::Span* scope = scope_of(mark);
       std::string& out = scope != nullptr ? named : nameless;
       out += fmt::format("    {}  {}=", point_in_time(mark.ts_ns), mark.name);
-      model::append_value(out, mark);
+      line::append_value(out, mark);
       if (scope != nullptr) {
         out += " on ";
-        model::append_label(out, *scope);
+        line::append_label(out, *scope);
       }
       out += '\n';
     }
@@ -223,10 +225,10 @@ std::string recovery_text(const Autopsy& autopsy) {
       out += fmt::format("could not be read and is lost: at least {}\n",
                          plural(moved.damaged, "record"));
     for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
-    out += fmt::format("see them with: sonde trace {}\n", autopsy.directory);
+    out += fmt::format("see them with: sonde trace {}\n", autopsy.source);
   } else if (left && autopsy.kept) {
     out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
-                       autopsy.directory);
+                       autopsy.source);
   }
   return out;
 }
@@ -234,9 +236,9 @@ std::string recovery_text(const Autopsy& autopsy) {
 std::string ended_text(const Autopsy& autopsy) {
   if (autopsy.ended.empty()) return {};
   std::string out = "processes that ended, the newest last:\n";
-  for (const auto& [session, how, failed] : autopsy.ended)
+  for (const auto& [session, ending] : autopsy.ended)
     out += fmt::format("  {}  pid {}, rank {}: {}\n", point_in_time(session.end_ns), session.pid,
-                       session.rank, how);
+                       session.rank, session_ending_text(ending));
   return out;
 }
 
@@ -247,11 +249,12 @@ std::string autopsy_text(const Autopsy& autopsy) {
     constexpr std::string_view kNone =
         "no process is running there, and every process that died has been recovered";
     // A failure is something to report, although nothing is left to recover.
-    if (std::ranges::none_of(autopsy.ended, &model::EndedProcess::failed)) {
-      return fmt::format("nothing to report in {}: {}\n", autopsy.directory, kNone) +
+    const auto failed = [](const model::EndedProcess& one) { return one.ending.failed(); };
+    if (std::ranges::none_of(autopsy.ended, failed)) {
+      return fmt::format("nothing to report in {}: {}\n", autopsy.source, kNone) +
              ended_text(autopsy);
     }
-    return fmt::format("{}: {}\n", autopsy.directory, kNone) + ended_text(autopsy);
+    return fmt::format("{}: {}\n", autopsy.source, kNone) + ended_text(autopsy);
   }
   std::string out = processes_text(autopsy.processes, autopsy.now_ns);
   out += ended_text(autopsy);

@@ -14,6 +14,7 @@
 #include "engine/model/span_fields.h"
 #include "engine/model/trace.h"
 #include "engine/report/autopsy.h"
+#include "engine/report/ending.h"
 
 namespace sonde::report {
 
@@ -27,7 +28,7 @@ class AutopsyJson {
  public:
   std::string draw(const Autopsy& autopsy) {
     out_.raw("{\"directory\":");
-    out_.string(autopsy.directory);
+    out_.string(autopsy.source);
     number("now_ns", autopsy.now_ns);
     list("processes", autopsy.processes,
          [this](const ProcessState& process) { this->process(process); });
@@ -109,9 +110,9 @@ class AutopsyJson {
       out_.raw(value.empty() ? std::string_view("null") : value);
     }
     key("how");
-    out_.string(one.how);
+    out_.string(session_ending_text(one.ending));
     key("failed");
-    out_.boolean(one.failed);
+    out_.boolean(one.ending.failed());
     out_.raw('}');
   }
 

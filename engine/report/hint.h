@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 
 namespace sonde::report {
 
 inline void append_hint(std::string& out, std::string_view hint) {
   out += "hint: ";
-  model::append_clean(out, hint);
+  line::append_clean(out, hint);
   out += '\n';
 }
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/model/missing.h"
 
 namespace sonde::report {
@@ -19,7 +19,7 @@ std::string some_of(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (spoken == kSpoken) return out + fmt::format(" and {} more", names.size() - kSpoken);
     if (spoken++ != 0) out += ", ";
-    model::append_clean(out, name);
+    line::append_clean(out, name);
   }
   return out;
 }

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/no_snapshots.h"
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/report/missing.h"
 #include "engine/report/times.h"
 
@@ -26,7 +26,7 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
              "which captures only what it is told to watch, or by an older Sonde";
     case Cause::kSaid: {
       std::string said;
-      model::append_clean(said, why.said);
+      line::append_clean(said, why.said);
       return said;
     }
     case Cause::kGone:

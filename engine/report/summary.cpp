@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/summary.h"
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/model/trace.h"
 #include "engine/report/summary_notes.h"
 #include "engine/report/table.h"
@@ -28,7 +28,7 @@ std::string duration(std::int64_t ns) {
   if (ns == model::kNone) return "-";
   if (ns > 0 && ns < 1000) return fmt::format("{}ns", ns);
   std::string out;
-  model::append_duration(out, ns);
+  line::append_duration(out, ns);
   return out;
 }
 

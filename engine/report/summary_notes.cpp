@@ -11,7 +11,7 @@
 
 #include "engine/analysis/summary.h"
 #include "engine/base/level_names.h"
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/report/hint.h"
 
 namespace sonde::report {
@@ -41,7 +41,7 @@ std::string dispatch_note(const Summary& summary) {
   std::string list;
   for (const std::string& name : names) {
     if (!list.empty()) list += ", ";
-    model::append_clean(list, name);
+    line::append_clean(list, name);
   }
   return fmt::format(
       "{}: the program hands work to a device there and does not wait for it, so these times are "

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "engine/analysis/tensors.h"
+#include "engine/line/line.h"
 #include "engine/model/epochs.h"
-#include "engine/model/line.h"
 #include "engine/model/tensor_fields.h"
 #include "engine/report/table.h"
 #include "engine/report/tensor_fields.h"
@@ -27,7 +27,7 @@ using analysis::TensorLine;
 
 std::string clean(std::string_view text) {
   std::string out;
-  model::append_clean(out, text);
+  line::append_clean(out, text);
   return out;
 }
 
@@ -154,6 +154,13 @@ std::string tensors_text(std::span<const TensorLine> lines, std::size_t left_out
         lines.size(), lines.size() + left_out);
   }
   return out;
+}
+
+std::string table_text(analysis::TensorTable table, bool in_full) {
+  constexpr std::size_t kReadable = 40;
+  const bool cut = !in_full && table.lines().size() > kReadable;
+  const std::size_t left_out = cut ? table.keep_newest() : 0;
+  return tensors_text(table.lines(), left_out);
 }
 
 }  // namespace sonde::report

@@ -15,6 +15,9 @@ namespace sonde::report {
 // One line each, without columns that would be empty. `left_out`: how many lines of older epochs
 // are not among them. "(no snapshots)" for none.
 std::string tensors_text(std::span<const analysis::TensorLine> lines, std::size_t left_out = 0);
+// The lines of a sorted table. Unless `in_full`, those of the newest epoch of each tensor where
+// there are more than a person wants to read.
+std::string table_text(analysis::TensorTable table, bool in_full);
 
 // Always the same columns, all digits; what is not known is empty.
 std::string tensors_csv_header();

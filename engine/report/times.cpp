@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 
 namespace sonde::report {
 
@@ -27,7 +27,7 @@ std::string long_duration(std::int64_t ns) {
   if (seconds >= 3600) return fmt::format("{}h {:02}m", seconds / 3600, seconds / 60 % 60);
   if (seconds >= 60) return fmt::format("{}m {:02}s", seconds / 60, seconds % 60);
   std::string out;
-  model::append_duration(out, ns);
+  line::append_duration(out, ns);
   return out;
 }
 

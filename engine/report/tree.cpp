@@ -16,12 +16,13 @@
 
 #include "engine/analysis/name_tree.h"
 #include "engine/base/attr_names.h"
+#include "engine/line/line.h"
 #include "engine/model/ending.h"
-#include "engine/model/line.h"
 #include "engine/model/mark_index.h"
 #include "engine/model/runs.h"
 #include "engine/model/trace.h"
 #include "engine/model/tree.h"
+#include "engine/report/ending.h"
 #include "engine/report/hint.h"
 #include "engine/report/more_marks.h"
 #include "engine/report/runs.h"
@@ -108,7 +109,7 @@ class TreeText {
   // Ended in a way that a reader looks for.
   static bool failed(const model::Span& span) {
     return span.attr(base::kExceptionAttr) ||
-           (span.is_session() && !model::ending_of(span).empty());
+           (span.is_session() && model::ending_of(span).unusual());
   }
 
   // Where a run is, or where it ended.
@@ -171,15 +172,15 @@ class TreeText {
     constexpr std::size_t kMaxMarks = 64, kDeepest = 128;
     out_.append(2 * depth, ' ');
     const auto marks = marks_.of(spans_[i].id);
-    model::append_line(out_, spans_[i], marks.last(std::min(marks.size(), kMaxMarks)));
+    line::append_line(out_, spans_[i], marks.last(std::min(marks.size(), kMaxMarks)));
     name_child(spans_[i]);
     // How it was cut short, if it was.
-    if (const std::string how = model::ending_of(spans_[i]); !how.empty())
+    if (const std::string how = ending_text(model::ending_of(spans_[i])); !how.empty())
       out_ += fmt::format(" [{}]", how);
     append_more_marks(out_, marks.size() - std::min(marks.size(), kMaxMarks));
     if (options_.attrs && !spans_[i].attrs.empty()) {
       out_ += ' ';
-      model::append_attrs(out_, spans_[i].attrs);
+      line::append_attrs(out_, spans_[i].attrs);
     }
     out_ += '\n';
     const Children below = tree_.children_of(i);
@@ -197,7 +198,7 @@ class TreeText {
     const std::string process = span.attr(model::kProcessAttr).text();
     if (process.empty()) return;
     out_ += " (";
-    model::append_clean(out_, process);
+    line::append_clean(out_, process);
     out_ += fmt::format(", pid {})", span.pid);
   }
 
@@ -206,7 +207,7 @@ class TreeText {
     out_ += fmt::format("... {} more {} - ", rest.hidden, name);
     total_and_mean(rest.total_ns, rest.hidden);
     if (rest.dispatched != 0) {
-      model::append_dispatch(out_, model::kNone);
+      line::append_dispatch(out_, model::kNone);
       if (rest.on_device == rest.hidden) {
         out_ += ", on the device ";
         total_and_mean(rest.device_ns, rest.hidden);
@@ -218,9 +219,9 @@ class TreeText {
 
   void total_and_mean(std::int64_t total_ns, std::size_t count) {
     out_ += "total ";
-    model::append_duration(out_, total_ns);
+    line::append_duration(out_, total_ns);
     out_ += ", mean ";
-    model::append_duration(out_, total_ns / static_cast<std::int64_t>(count));
+    line::append_duration(out_, total_ns / static_cast<std::int64_t>(count));
   }
 
   std::span<const model::Span> spans_;

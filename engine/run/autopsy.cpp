@@ -1,13 +1,13 @@
 #include "engine/run/autopsy.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -27,15 +27,17 @@ namespace {
 using model::Fate;
 using model::ProcessState;
 
-constexpr std::size_t kShown = 10;          // last spans and marks per process
+using Ids = std::unordered_set<base::Id, base::IdHash>;
+
 constexpr std::size_t kNewestBatches = 64;  // looked at for what the journal no longer has
 
 class Examination {
  public:
-  Examination(Source& source, bool keep) : source_(source) {
-    result_.directory = source.name();
+  Examination(Source& source, const AutopsyOptions& options)
+      : source_(source), last_(options.last) {
+    result_.source = source.name();
     result_.now_ns = base::wall_clock_ns();
-    result_.kept = keep;
+    result_.kept = options.keep;
   }
 
   model::Autopsy perform() {
@@ -60,11 +62,15 @@ class Examination {
   void add_ended(const model::Batch& batch);
   void recover();
 
+  void shorten(ProcessState& process) const;
+
   Source& source_;
+  std::size_t last_;  // AutopsyOptions::last
   model::Autopsy result_;
   // Keys of the processes that have a journal; these come first in result_.processes.
   std::vector<std::string> keys_;
   std::vector<base::Id> sessions_;  // null: not known
+  std::vector<Ids> known_;          // their last spans
   SessionFinder finder_;
 };
 
@@ -83,7 +89,8 @@ base::Id know_journal(const Process& process, SessionFinder& finder) {
 }
 
 bool Examination::note(const base::Status& status) {
-  if (!status.ok() && status.error() != ENOENT) result_.problems.push_back(status.text());
+  if (!status.ok() && trouble_of(status) != Trouble::kGone)
+    result_.problems.push_back(status.text());
   return status.ok();
 }
 
@@ -92,6 +99,8 @@ void Examination::examine(const std::string& key) {
   Process process;
   if (!note(source_.inspect(key, process))) return;
   sessions_.push_back(know_journal(process, finder_));
+  Ids& known = known_.emplace_back();
+  for (const model::Span& span : process.records.spans) known.insert(span.id);
   process.state.last_spans = std::move(process.records.spans);
   process.state.last_marks = std::move(process.records.marks);
   result_.processes.push_back(std::move(process.state));
@@ -117,26 +126,25 @@ bool is_death(const model::Span& span) { return span.closed_by() == model::kClos
 
 // Keeps the newest spans, their marks, and the newest of the other marks. These are on open scopes,
 // or on spans that closed earlier.
-void shorten(ProcessState& process) {
-  const auto keep_last = [](auto& items, auto time_of) {
+void Examination::shorten(ProcessState& process) const {
+  const auto keep_last = [this](auto& items, auto time_of) {
     std::stable_sort(items.begin(), items.end(),
                      [&](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
-    if (items.size() > kShown) items.erase(items.begin(), items.end() - kShown);
+    if (items.size() > last_)
+      items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(last_));
   };
   std::vector<model::Span> known = process.last_spans;
   keep_last(process.last_spans, [](const model::Span& span) { return span.end_ns; });
-  const auto is_shown = [&](const model::Mark& mark) {
-    return std::any_of(process.last_spans.begin(), process.last_spans.end(),
-                       [&](const model::Span& span) { return span.id == mark.span_id; });
-  };
+  Ids kept, marked;
+  for (const model::Span& span : process.last_spans) kept.insert(span.id);
+  const auto is_kept = [&](const model::Mark& mark) { return kept.contains(mark.span_id); };
   const auto others =
-      std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_shown);
+      std::stable_partition(process.last_marks.begin(), process.last_marks.end(), is_kept);
   std::vector<model::Mark> newest(others, process.last_marks.end());
   process.last_marks.erase(others, process.last_marks.end());
   keep_last(newest, [](const model::Mark& mark) { return mark.ts_ns; });
-  std::erase_if(known, [&](const model::Span& span) {
-    return std::ranges::find(newest, span.id, &model::Mark::span_id) == newest.end();
-  });
+  for (const model::Mark& mark : newest) marked.insert(mark.span_id);
+  std::erase_if(known, [&](const model::Span& span) { return !marked.contains(span.id); });
   process.marked_spans = std::move(known);
   process.last_marks.insert(process.last_marks.end(), newest.begin(), newest.end());
 }
@@ -163,9 +171,9 @@ void Examination::read_batches() {
 // The parents of a span are in the same batch or in a newer one, which was read before.
 void Examination::know(const model::Batch& batch) {
   const auto end = result_.processes.begin() + static_cast<std::ptrdiff_t>(keys_.size());
-  const bool wanted = std::any_of(result_.processes.begin(), end, [](const ProcessState& process) {
-    return process.last_spans.size() < kShown;
-  });
+  const bool wanted = std::any_of(
+      result_.processes.begin(), end,
+      [this](const ProcessState& process) { return process.last_spans.size() < last_; });
   if (!wanted) return;
   for (const model::Span& span : batch.spans) finder_.know(span);
 }
@@ -181,17 +189,12 @@ bool Examination::is_of(const model::Span& span, std::size_t process) const {
 void Examination::add_from(const model::Batch& batch) {
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     ProcessState& process = result_.processes[i];
-    if (process.last_spans.size() >= kShown) continue;
-    const auto known = [&](const model::Span& span) {
-      return std::any_of(process.last_spans.begin(), process.last_spans.end(),
-                         [&](const model::Span& other) { return other.id == span.id; });
-    };
-    std::vector<model::Span> more;
+    const std::size_t before = process.last_spans.size();
+    if (before >= last_) continue;
     for (const model::Span& span : batch.spans) {
-      if (is_of(span, i) && !known(span)) more.push_back(span);
+      if (is_of(span, i) && known_[i].insert(span.id).second) process.last_spans.push_back(span);
     }
-    process.last_spans.insert(process.last_spans.end(), more.begin(), more.end());
-    if (!more.empty())
+    if (process.last_spans.size() != before)
       process.last_marks.insert(process.last_marks.end(), batch.marks.begin(), batch.marks.end());
   }
 }
@@ -237,8 +240,8 @@ void Examination::add_recovered(const model::Batch& batch) {
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
     const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
-    if (ended && !is_death(span) && result_.ended.size() < kShown)
-      result_.ended.push_back({span, model::how_it_ended(span), model::has_failed(span)});
+    if (ended && !is_death(span) && result_.ended.size() < last_)
+      result_.ended.push_back({span, model::ending_of(span)});
   }
 }
 
@@ -259,8 +262,8 @@ void Examination::recover() {
 
 }  // namespace
 
-model::Autopsy perform_autopsy(Source& source, bool keep) {
-  return Examination(source, keep).perform();
+model::Autopsy perform_autopsy(Source& source, const AutopsyOptions& options) {
+  return Examination(source, options).perform();
 }
 
 model::RunningProcesses running_processes(Source& source) {
@@ -269,7 +272,7 @@ model::RunningProcesses running_processes(Source& source) {
   for (const std::string& key : source.processes()) {
     Process process;
     const base::Status status = source.inspect(key, process);
-    if (!status.ok() && status.error() != ENOENT) out.problems.push_back(status.text());
+    if (!status.ok() && trouble_of(status) != Trouble::kGone) out.problems.push_back(status.text());
     if (!status.ok() || process.state.fate != Fate::kRunning) continue;
     out.processes.push_back(std::move(process.state));
     out.arenas.push_back(std::move(process.records.arena));

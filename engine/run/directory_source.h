@@ -20,7 +20,9 @@ class DirectorySource : public Source {
   // A location that locate() has found.
   explicit DirectorySource(Location location) : location_(std::move(location)) {}
 
-  const std::string& name() const override { return location_.output_dir; }
+  const std::string& name() const override {
+    return is_whole_run() ? location_.output_dir : location_.called;
+  }
   const std::string& called() const override { return location_.called; }
   bool is_whole_run() const override { return !location_.output_dir.empty(); }
   base::Status refresh() override { return run::refresh(location_); }

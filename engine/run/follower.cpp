@@ -1,7 +1,6 @@
 #include "engine/run/follower.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -31,17 +30,24 @@ bool contains(std::span<const std::string> keys, const std::string& key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-template <typename Spans>
-void sort_by_end(Spans& spans) {
-  std::stable_sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
-    return a.live.span.end_ns < b.live.span.end_ns;
-  });
+void sort_by_end(std::vector<model::LiveSpan>& spans) {
+  std::ranges::stable_sort(spans, {}, [](const model::LiveSpan& each) { return each.span.end_ns; });
+}
+
+void sort_by_time(std::vector<model::Mark>& marks) {
+  std::ranges::stable_sort(marks, {}, &model::Mark::ts_ns);
+}
+
+template <typename T>
+void keep_last(std::vector<T>& items, std::size_t count) {
+  if (items.size() > count)
+    items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(count));
 }
 
 }  // namespace
 
-Follower::Follower(Source& source, std::size_t history, model::LineFilter filter)
-    : source_(source), history_(history), filter_(std::move(filter)) {
+Follower::Follower(Source& source, History history)
+    : source_(source), history_(std::move(history)) {
   const std::span<const std::string> keys = source_.batches();
   before_.assign(keys.begin(), keys.end());
   seen_batches_.insert(keys.begin(), keys.end());
@@ -55,10 +61,8 @@ std::size_t Follower::running() const noexcept {
 
 model::Look Follower::look() {
   model::Look out;
-  spans_ = std::exchange(waiting_, {});
-  around_.forget();
   text_ = std::make_shared<base::Arena>();
-  const bool first = looks_++ == 0;
+  const bool first = std::exchange(first_, false);
   // Journals before batches: what moves from one to the other in between is then seen twice instead
   // of not at all.
   if (refresh(out)) {
@@ -67,14 +71,16 @@ model::Look Follower::look() {
     before_.clear();
     if (refresh(out)) look_at_batches(out);
   }
-  choose(spans_);
-  sort_by_end(spans_);
-  for (Waiting& each : spans_) {
-    each.live.api = api_of({each.live.span.rank, each.live.span.pid});
-    out.spans.push_back(std::move(each.live));
-    if (out.texts.empty() || out.texts.back() != each.text) out.texts.push_back(each.text);
+  for (model::LiveSpan& each : spans_) {
+    around_.follow(each.place);
+    each.api = api_of({each.span.rank, each.span.pid});
   }
-  spans_.clear();
+  sort_by_end(spans_);
+  sort_by_time(marks_);
+  out.spans = std::exchange(spans_, {});
+  out.marks = std::exchange(marks_, {});
+  out.around = std::exchange(around_, {});
+  out.text = text_;
   out.several_ranks = ranks_.size() > 1;
   tell_ends(out);
   return out;
@@ -85,7 +91,7 @@ model::Look Follower::look() {
 bool Follower::refresh(model::Look& out) {
   const base::Status status = source_.refresh();
   note(status, out);
-  if (status.error() == ENOENT) {
+  if (trouble_of(status) == Trouble::kGone) {
     out.gone = true;
     for (auto& [key, process] : processes_) {
       process.running = false;
@@ -96,26 +102,8 @@ bool Follower::refresh(model::Look& out) {
 }
 
 void Follower::note(const base::Status& status, model::Look& out) {
-  if (status.ok() || status.error() == ENOENT) return;
+  if (status.ok() || trouble_of(status) == Trouble::kGone) return;
   if (told_.insert(status.text()).second) out.problems.push_back(status.text());
-}
-
-// Keeps the spans that are wanted. A span for which that is not known yet waits, but only for a few
-// looks: the scopes it waits for may have been lost.
-void Follower::choose(std::vector<Waiting>& spans) {
-  constexpr std::uint64_t kPatience = 4;  // looks
-  std::vector<Waiting> all = std::exchange(spans, {});
-  for (Waiting& each : all) {
-    const std::string_view name = each.live.span.name;
-    around_.follow(each.live.place);
-    const bool decided = each.live.place.settled() || filter_.level == model::Level::kAll ||
-                         model::level_is_fixed(name);
-    if (!decided && looks_ - each.look < kPatience) {
-      waiting_.push_back(std::move(each));
-    } else if (filter_.shows(name, each.live.place)) {
-      spans.push_back(std::move(each));
-    }
-  }
 }
 
 // Takes the newest of the batches that were stored before the first look, the oldest of them first.
@@ -124,24 +112,37 @@ void Follower::look_back(model::Look& out) {
   std::deque<model::Batch> batches;
   std::size_t spans = 0;
   for (auto key = before_.rbegin(); key != before_.rend(); ++key) {
-    if (spans >= history_ || batches.size() >= kMostBatches) break;
+    if (spans >= history_.spans || batches.size() >= kMostBatches) break;
     if (!read(*key, batches.emplace_front(), out)) continue;
     // The scopes around a span are in a later batch, which was read before this one, or still open.
     for (const model::Span& span : batches.front().spans) around_.know(span);
     for (const model::Span& span : batches.front().spans) {
-      model::Place place{span.parent_id};
-      around_.follow(place);
-      if (filter_.shows(span.name, place)) ++spans;
+      if (is_wanted(span)) ++spans;
     }
   }
-  std::vector<Waiting> fresh = std::exchange(spans_, {});
+  std::vector<model::LiveSpan> fresh_spans = std::exchange(spans_, {});
+  std::vector<model::Mark> fresh_marks = std::exchange(marks_, {});
   for (const model::Batch& batch : batches) take(batch);
-  choose(spans_);
+  keep_newest();
+  spans_.insert(spans_.end(), std::make_move_iterator(fresh_spans.begin()),
+                std::make_move_iterator(fresh_spans.end()));
+  marks_.insert(marks_.end(), fresh_marks.begin(), fresh_marks.end());
+}
+
+bool Follower::is_wanted(const model::Span& span) const {
+  if (!history_.wanted) return true;
+  model::Place place{span.parent_id};
+  around_.follow(place);
+  return history_.wanted(span, place);
+}
+
+// Of what was stored before the first look.
+void Follower::keep_newest() {
+  std::erase_if(spans_, [&](const model::LiveSpan& each) { return !is_wanted(each.span); });
   sort_by_end(spans_);
-  if (spans_.size() > history_)
-    spans_.erase(spans_.begin(), spans_.end() - static_cast<std::ptrdiff_t>(history_));
-  spans_.insert(spans_.end(), std::make_move_iterator(fresh.begin()),
-                std::make_move_iterator(fresh.end()));
+  keep_last(spans_, history_.spans);
+  sort_by_time(marks_);
+  keep_last(marks_, history_.spans);
 }
 
 void Follower::look_at_processes(model::Look& out) {
@@ -173,6 +174,8 @@ void Follower::look_at(const std::string& key, model::Look& out) {
   if (is_new) out.began.push_back(followed.as_event);
   ranks_.insert(state.rank);
   take(process.records);
+  out.processes.push_back(std::move(process.state));
+  out.arenas.push_back(std::move(process.records.arena));
 }
 
 void Follower::tell_ends(model::Look& out) {
@@ -200,11 +203,10 @@ void Follower::look_at_batches(model::Look& out) {
 bool Follower::read(const std::string& key, model::Batch& batch, model::Look& out) {
   const base::Status status = source_.read(key, Detail::kSpansAndMarks, batch);
   note(status, out);
-  const int error = status.error();
-  if (status.ok() || error == ENOENT || error == EINVAL || error == EPROTO) {
-    seen_batches_.insert(key);
-  } else {
+  if (trouble_of(status) == Trouble::kPassing) {
     seen_batches_.erase(key);
+  } else {
+    seen_batches_.insert(key);
   }
   if (!status.ok()) batch.clear();
   return status.ok();
@@ -212,7 +214,7 @@ bool Follower::read(const std::string& key, model::Batch& batch, model::Look& ou
 
 void Follower::take(const model::Batch& batch) {
   for (const model::Mark& mark : batch.marks) {
-    if (mark.span_id && seen_.add(mark.id)) marks_.keep(mark);
+    if (seen_.add(mark.id)) add_mark(mark);
   }
   for (const model::Span& span : batch.spans) {
     around_.know(span);
@@ -224,11 +226,19 @@ void Follower::take(const model::Batch& batch) {
 }
 
 void Follower::add_span(const model::Span& span) {
-  MarkKeeper::Taken taken = marks_.take(span.id, *text_);
-  Waiting added{{span, std::move(taken.marks), {span.parent_id}, {}, taken.dropped}, looks_, text_};
-  added.live.span.name = text_->copy(span.name);
-  added.live.span.attrs = text_->copy(span.attrs);
-  spans_.push_back(std::move(added));
+  MarkKeeper::Taken taken = keeper_.take(span.id, *text_);
+  model::LiveSpan& added = spans_.emplace_back(
+      model::LiveSpan{span, std::move(taken.marks), {span.parent_id}, {}, taken.dropped, text_});
+  added.span.name = text_->copy(span.name);
+  added.span.attrs = text_->copy(span.attrs);
+}
+
+void Follower::add_mark(const model::Mark& mark) {
+  if (mark.span_id) keeper_.keep(mark);
+  model::Mark& added = marks_.emplace_back(mark);
+  added.name = text_->copy(mark.name);
+  added.attrs = text_->copy(mark.attrs);
+  added.text = text_->copy(mark.text);
 }
 
 // A session that recovery closed: the next session in the directory has moved the journal of a dead

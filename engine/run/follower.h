@@ -1,10 +1,10 @@
 // Follows the processes of a source from outside: each span that closes comes out once, whether it
-// is first seen in a journal or in a stored batch. A span whose level depends on scopes that are
-// not seen yet waits for them.
+// is first seen in a journal or in a stored batch. So does each mark, when it is first seen.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,10 +26,16 @@
 
 namespace sonde::run {
 
+// What the first look brings of the spans that are stored already.
+struct History {
+  std::size_t spans = 0;  // at most so many, the newest; and no more marks than spans
+  // Which of them, given the scopes around a span, as far as these are known. Empty: all.
+  std::function<bool(const model::Span&, const model::Place&)> wanted;
+};
+
 class Follower {
  public:
-  // The first look brings at most `history` of the spans that are stored already.
-  Follower(Source& source, std::size_t history, model::LineFilter filter);
+  explicit Follower(Source& source, History history = {});
 
   // Looks once. What cannot be read is tried again at the next look, except for a batch that is
   // gone or damaged: that is for good, because a batch is complete as soon as it has its name.
@@ -48,11 +54,6 @@ class Follower {
     bool died = false;
     bool end_is_told = false;
   };
-  struct Waiting {
-    model::LiveSpan live;
-    std::uint64_t look = 0;                   // in which it was first seen
-    std::shared_ptr<const base::Arena> text;  // of that look
-  };
 
   bool refresh(model::Look& out);
   void note(const base::Status& status, model::Look& out);
@@ -63,17 +64,18 @@ class Follower {
   bool read(const std::string& key, model::Batch& batch, model::Look& out);
   void take(const model::Batch& batch);
   void add_span(const model::Span& span);
-  void choose(std::vector<Waiting>& spans);
+  void add_mark(const model::Mark& mark);
+  bool is_wanted(const model::Span& span) const;
+  void keep_newest();
   void know_session(const model::Span& session);
   void know_api(const Owner& owner, const model::Span& session);
   const std::string& api_of(const Owner& owner) const;
   void tell_ends(model::Look& out);
 
   Source& source_;
-  std::size_t history_;
-  model::LineFilter filter_;
-  model::Surroundings around_;  // of this look
-  std::uint64_t looks_ = 0;
+  History history_;
+  bool first_ = true;                  // the next look is the first
+  model::Surroundings around_;         // of this look
   std::shared_ptr<base::Arena> text_;  // of this look
   std::map<std::string, Followed> processes_;
   std::map<Owner, std::string> apis_;
@@ -83,9 +85,9 @@ class Follower {
   std::unordered_set<std::string> seen_batches_;
   std::set<std::string> told_;  // problems
   RecentIds seen_;
-  MarkKeeper marks_;
-  std::vector<Waiting> spans_;    // of this look
-  std::vector<Waiting> waiting_;  // for the next
+  MarkKeeper keeper_;
+  std::vector<model::LiveSpan> spans_;  // of this look
+  std::vector<model::Mark> marks_;      // of this look
 };
 
 }  // namespace sonde::run

@@ -1,6 +1,5 @@
 #include "engine/run/reader.h"
 
-#include <cerrno>
 #include <functional>
 #include <string>
 #include <utility>
@@ -16,7 +15,7 @@ namespace sonde::run {
 bool Reader::note(const base::Status& status) {
   if (status.ok()) {
     ++skipped_.read;
-  } else if (status.error() != ENOENT) {
+  } else if (trouble_of(status) != Trouble::kGone) {
     if (++skipped_.skipped <= Skipped::kNamed) skipped_.problems.push_back(status.text());
   }
   return status.ok();

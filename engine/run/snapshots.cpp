@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/analysis/no_snapshots.h"
 #include "engine/base/id.h"
 #include "engine/model/epochs.h"
 #include "engine/model/missing.h"
@@ -93,6 +94,26 @@ Missing SnapshotSearch::missing() const {
   if (!query_.tensor.empty())
     return {Missing::What::kTensor, query_.tensor, {names_.begin(), names_.end()}};
   return {query_.weights ? Missing::What::kWeights : Missing::What::kGradients, {}, {}};
+}
+
+NoRecords SnapshotSearch::why_none() const {
+  NoRecords why{missing(), {}};
+  if (why.missing.what == Missing::What::kCaptures)
+    why.reasons = analysis::why_no_snapshots(sessions_, epoch_spans_, selection_.runs());
+  return why;
+}
+
+Tensors read_tensors(Source& source, const SnapshotQuery& query) {
+  Tensors out;
+  SnapshotSearch search(source, query);
+  search.each([&](model::Epoch& epoch, const model::TensorStats& tensor, std::string_view) {
+    out.table.add(epoch, tensor);
+  });
+  out.table.sort();
+  if (out.table.lines().empty()) out.none = search.why_none();
+  out.skipped = search.skipped();
+  out.epochs = search.take_epochs();
+  return out;
 }
 
 }  // namespace sonde::run

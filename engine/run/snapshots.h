@@ -8,8 +8,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/analysis/no_snapshots.h"
+#include "engine/analysis/tensors.h"
 #include "engine/base/id.h"
 #include "engine/model/epochs.h"
 #include "engine/model/missing.h"
@@ -27,10 +30,12 @@ struct SnapshotQuery {
   std::optional<std::int64_t> epoch;
   bool gradients = true;
   bool weights = true;
-  bool all = false;  // all epochs are to be shown, however many there are
+};
 
-  // Whether everything that is found is to be shown. What was named is.
-  bool in_full() const noexcept { return all || epoch || !tensor.empty(); }
+// Why there is no record.
+struct NoRecords {
+  model::Missing missing;
+  std::vector<analysis::NoSnapshots> reasons;  // if nothing was captured at all: of each session
 };
 
 // Reads the source twice: a record does not say its epoch's number, and the span that does may be
@@ -48,30 +53,39 @@ class SnapshotSearch {
 
   // The functions below may be called after each().
   const Skipped& skipped() const noexcept { return skipped_; }
-  // If there was no record: why.
-  model::Missing missing() const;
-  // Sessions and epochs of the chosen runs and ranks, with their attributes as their only text, and
-  // all runs.
-  const std::vector<model::Span>& sessions() const noexcept { return sessions_; }
-  const std::vector<model::Span>& epochs() const noexcept { return epoch_spans_; }
-  const model::Runs& runs() const noexcept { return selection_.runs(); }
+  // If there was no record.
+  NoRecords why_none() const;
+  // Ends the search.
+  model::Epochs take_epochs() noexcept { return std::move(epochs_); }
 
  private:
   bool find_epochs();
   void keep(model::Span span);
   model::Epoch* epoch_of(const base::Id& id);
   bool wanted(const model::Epoch& epoch, const model::TensorStats& tensor);
+  model::Missing missing() const;
 
   Source& source_;
   SnapshotQuery query_;
   Selection selection_;
   Skipped skipped_;
   model::Epochs epochs_;
+  // Of the chosen runs and ranks, with their attributes as their only text.
   std::vector<model::Span> epoch_spans_, sessions_;
   std::deque<std::string> texts_;  // their attributes
   // The names of tensors and the epochs that the wanted runs and ranks have.
   std::set<std::string, std::less<>> names_;
   std::set<std::int64_t> indexes_;
 };
+
+// All records that are wanted.
+struct Tensors {
+  analysis::TensorTable table;  // sorted
+  model::Epochs epochs;         // what the lines of the table point at
+  NoRecords none;               // where the table is empty
+  Skipped skipped;
+};
+
+Tensors read_tensors(Source& source, const SnapshotQuery& query);
 
 }  // namespace sonde::run

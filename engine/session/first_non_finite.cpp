@@ -8,7 +8,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/utf8.h"
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 #include "engine/model/trace.h"
 #include "engine/record/mark.h"
 #include "engine/snapshot/capture.h"
@@ -29,7 +29,7 @@ void FirstNonFinite::examine(const snapshot::Capture& capture) {
   alarm.span_id = capture.span_id;
   alarm.ts_ns = capture.ts_ns;
   std::string text = "first non-finite value: ";
-  model::append_clean(text, alarm.tensor);
+  line::append_clean(text, alarm.tensor);
   const char* separator = " at ";
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {

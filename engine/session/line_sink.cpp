@@ -11,8 +11,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
+#include "engine/line/line.h"
 #include "engine/model/level.h"
-#include "engine/model/line.h"
 #include "engine/model/trace.h"
 #include "engine/session/line_outlet.h"
 #include "engine/session/outgoing_batch.h"
@@ -77,7 +77,7 @@ void LineSink::write(const OutgoingBatch& batch) {
     std::span<const model::Mark* const> marks;
     if (const auto found = marks_of.find(span.id); found != marks_of.end()) marks = found->second;
     std::string line = prefix_;
-    model::append_line(line, span, marks.last(std::min(marks.size(), kMaxMarks)));
+    line::append_line(line, span, marks.last(std::min(marks.size(), kMaxMarks)));
     if (fixed || place.settled() || held_.size() >= kMaxHeld) {
       add(std::string(span.name), line, place);
     } else {

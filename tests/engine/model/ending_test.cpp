@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "tests/engine/support/spans.h"
 
@@ -16,43 +17,45 @@ Span with(std::string_view attrs, std::uint64_t parent = 0) {
   return span;
 }
 
-TEST(Attr, TextIsShownOnOneLine) {
-  EXPECT_EQ(attr_text(with(R"("text":"b\":2,\"a")"), "text"), R"(b":2,"a)");
-  EXPECT_EQ(attr_text(with(R"("text":"a\nb\u001b\u00e9")"), "text"), "a\\nb\\x1b\xC3\xA9");
-  EXPECT_EQ(attr_text(with(R"("a":1)"), "a"), "") << "no text";
-  EXPECT_EQ(attr_text(with("\"a\":\""), "a"), "");
-}
-
 TEST(Ending, OfASpan) {
-  EXPECT_EQ(ending_of(with("", 1)), "");
-  EXPECT_EQ(ending_of(with(R"("sonde.closed_by":"parent")", 1)), "closed by parent");
-  const std::string boom = R"("exception":"RuntimeError","exception_message":"boom")";
-  EXPECT_EQ(ending_of(with(boom, 1)), "ended by RuntimeError: boom");
-  EXPECT_EQ(ending_of(with(boom + R"(,"sonde.closed_by":"shutdown")", 1)),
-            "ended by RuntimeError: boom");
-  EXPECT_EQ(ending_of(with(boom + R"(,"sonde.closed_by":"death")", 1)),
-            "ended by RuntimeError: boom, closed by death");
-  EXPECT_EQ(ending_of(with(R"("exception":"KeyboardInterrupt","exception_message":"")", 1)),
-            "ended by KeyboardInterrupt");
-  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"two\nlines")", 1)),
-            "ended by E: two\\nlines");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program's";
+  EXPECT_EQ(ending_of(with("", 1)).kind, Ending::Kind::kReturned);
+  EXPECT_FALSE(ending_of(with("", 1)).unusual());
+  const Ending closed = ending_of(with(R"("sonde.closed_by":"parent")", 1));
+  EXPECT_EQ(closed.kind, Ending::Kind::kClosed);
+  EXPECT_EQ(closed.closed_by, "parent");
+  EXPECT_TRUE(closed.unusual());
+  const Ending boom = ending_of(
+      with(R"("exception":"E","exception_message":"two\nlines","sonde.closed_by":"death")", 1));
+  EXPECT_EQ(boom.kind, Ending::Kind::kException);
+  EXPECT_EQ(boom.exception, "E");
+  EXPECT_EQ(boom.message, "two\nlines") << "as the program gave it";
+  EXPECT_EQ(boom.closed_by, "death");
+  EXPECT_FALSE(ending_of(with(R"("ended_by":"exit")", 1)).unusual())
+      << "an attribute of the program's";
 }
 
 TEST(Ending, OfASession) {
-  EXPECT_EQ(ending_of(with(R"("ended_by":"return","exit_code":0)")), "");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"shutdown")")), "");
-  EXPECT_EQ(ending_of(with(R"("exception":"E","ended_by":"shutdown")")), "shut down after E");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"exit","exit_code":3)")), "exit code 3");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")")), "exit code not known");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"signal","signal":"SIGTERM")")), "ended by SIGTERM");
-  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"m","ended_by":"exception")")),
-            "ended by E: m");
-  EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"m","ended_by":"return")")),
-            "uncaught E: m");
-  EXPECT_EQ(ending_of(with(R"("exception":"E","ended_by":"exit","exit_code":1)")),
-            "exit code 1, uncaught E");
-  EXPECT_EQ(ending_of(with(R"("sonde.closed_by":"death")")), "closed by death");
+  const Ending exited = ending_of(with(R"("ended_by":"exit","exit_code":3)"));
+  EXPECT_EQ(exited.kind, Ending::Kind::kExit);
+  EXPECT_EQ(exited.exit_code, 3);
+  EXPECT_TRUE(exited.failed());
+  const Ending unknown = ending_of(with(R"("ended_by":"exit")"));
+  EXPECT_EQ(unknown.exit_code, std::nullopt);
+  EXPECT_TRUE(unknown.unusual());
+  EXPECT_FALSE(unknown.failed());
+  const Ending killed = ending_of(with(R"("ended_by":"signal","signal":"SIGTERM")"));
+  EXPECT_EQ(killed.kind, Ending::Kind::kSignal);
+  EXPECT_EQ(killed.signal, "SIGTERM");
+  EXPECT_TRUE(killed.failed());
+  const Ending raised = ending_of(with(R"("exception":"E","ended_by":"exception")"));
+  EXPECT_EQ(raised.kind, Ending::Kind::kException);
+  EXPECT_TRUE(raised.failed());
+  const Ending shut_down = ending_of(with(R"("exception":"E","ended_by":"shutdown")"));
+  EXPECT_EQ(shut_down.kind, Ending::Kind::kShutDown);
+  EXPECT_EQ(shut_down.exception, "E");
+  EXPECT_TRUE(shut_down.unusual());
+  EXPECT_FALSE(shut_down.failed());
+  EXPECT_FALSE(ending_of(with(R"("ended_by":"return","exit_code":0)")).unusual());
 }
 
 TEST(Ending, ClosedByIsNoTextOfAnotherAttribute) {

@@ -51,7 +51,7 @@ ProcessState dead_process() {
 
 Autopsy autopsy_of(ProcessState process) {
   Autopsy autopsy;
-  autopsy.directory = "out";
+  autopsy.source = "out";
   autopsy.now_ns = kStart + 300 * kSecond;
   autopsy.processes.push_back(std::move(process));
   return autopsy;
@@ -59,7 +59,7 @@ Autopsy autopsy_of(ProcessState process) {
 
 TEST(AutopsyText, Nothing) {
   Autopsy autopsy;
-  autopsy.directory = "out";
+  autopsy.source = "out";
   EXPECT_EQ(autopsy_text(autopsy),
             "nothing to report in out: no process is running there, and every process that died "
             "has been recovered\n");
@@ -216,7 +216,7 @@ TEST(AutopsyText, AnExceptionThatNobodyCaught) {
 
 Autopsy of_ended_processes() {
   Autopsy autopsy;
-  autopsy.directory = "out";
+  autopsy.source = "out";
   constexpr std::string_view kAttrs[] = {R"("ended_by":"return","exit_code":0)",
                                          R"("ended_by":"shutdown")",
                                          R"("ended_by":"exit","exit_code":3)"};
@@ -224,7 +224,7 @@ Autopsy of_ended_processes() {
   for (const std::string_view attrs : kAttrs) {
     model::Span session = at(span(1, 0, "cirron.session", 0, 0), 0, end += 10);
     session.attrs = attrs;
-    autopsy.ended.push_back({session, model::how_it_ended(session), model::has_failed(session)});
+    autopsy.ended.push_back({session, model::ending_of(session)});
   }
   return autopsy;
 }

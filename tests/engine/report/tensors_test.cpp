@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -35,6 +36,27 @@ TensorLine without_stats(const Epoch& epoch, std::string_view why) {
   out.epoch = &epoch;
   out.tensor = {.name = "ghost", .shape = "", .dtype = "bfloat16", .unavailable = why};
   return out;
+}
+
+// Two epochs of so many tensors.
+analysis::TensorTable table_of(Epoch& first, Epoch& second, int tensors) {
+  analysis::TensorTable table;
+  for (Epoch* epoch : {&first, &second}) {
+    for (int i = 0; i < tensors; ++i) table.add(*epoch, line(*epoch, std::to_string(i), 1).tensor);
+  }
+  table.sort();
+  return table;
+}
+
+TEST(TableText, IsOfTheNewestEpochWhereItWouldBeTooLong) {
+  const auto text = [](int tensors, bool in_full) {
+    Epoch first = kFirst, second = kSecond;
+    return table_text(table_of(first, second, tensors), in_full);
+  };
+  EXPECT_NE(text(21, false).find("21 of 42 lines; --epoch N"), std::string::npos);
+  EXPECT_EQ(text(21, true).find("--epoch N"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(text(21, true), '\n'), 43) << "with the titles";
+  EXPECT_EQ(text(20, false), text(20, true)) << "40 lines can be read";
 }
 
 TEST(TensorsText, OfNothing) { EXPECT_EQ(tensors_text({}), "(no snapshots)\n"); }

@@ -34,7 +34,7 @@ Autopsy autopsy_in(const TempDir& dir, bool keep) {
   Location place;
   EXPECT_TRUE(locate(dir.path(), place).ok());
   DirectorySource source(std::move(place));
-  return perform_autopsy(source, keep);
+  return perform_autopsy(source, {.last = 10, .keep = keep});
 }
 
 void record_some() {
@@ -48,7 +48,7 @@ TEST(Autopsy, OfAKilledChild) {
   const TempDir dir;
   testing::leave_journal(dir.path(), record_some);
   const Autopsy kept = autopsy_in(dir, true);
-  EXPECT_EQ(kept.directory, dir.path());
+  EXPECT_EQ(kept.source, dir.path());
   EXPECT_TRUE(kept.kept);
   ASSERT_EQ(kept.processes.size(), 1u);
   const model::ProcessState& dead = kept.processes[0];
@@ -79,6 +79,35 @@ TEST(Autopsy, KnowsTheScopesOfMarksWhoseSpansAreNotAmongTheLast) {
   ASSERT_EQ(autopsy.processes.size(), 1u);
   EXPECT_EQ(autopsy.processes[0].last_marks.size(), 2u);
   EXPECT_EQ(names_of(autopsy.processes[0].marked_spans), Names{"first"});
+}
+
+TEST(Autopsy, TheCallerSaysHowManyOfTheLastItWants) {
+  const TempDir dir;
+  testing::leave_journal(dir.path(), record_some);
+  Location place;
+  ASSERT_TRUE(locate(dir.path(), place).ok());
+  DirectorySource source(std::move(place));
+  const Autopsy some = perform_autopsy(source, {.last = 3, .keep = true});
+  ASSERT_EQ(some.processes.size(), 1u);
+  EXPECT_EQ(names_of(some.processes[0].last_spans), Names(3, "step"));
+  const Autopsy all = perform_autopsy(source, {.keep = true});
+  ASSERT_EQ(all.processes.size(), 1u);
+  EXPECT_EQ(names_of(all.processes[0].last_spans), Names(12, "step"));
+}
+
+TEST(Autopsy, TheCallerSaysHowManyOfTheEndedProcessesItWants) {
+  testing::MemorySource source;
+  for (std::uint64_t id = 1; id <= 12; ++id) {
+    model::Batch batch;
+    batch.spans = {testing::session(id, "acme.session", 0, static_cast<std::int64_t>(id))};
+    batch.spans[0].attrs = R"("pid":1,"ended_by":"exit","exit_code":3)";
+    source.store(std::to_string(id), testing::json_of(batch), 0);
+  }
+  const Autopsy some = perform_autopsy(source, {.last = 2, .keep = true});
+  ASSERT_EQ(some.ended.size(), 2u);
+  EXPECT_EQ(some.ended[1].session.id.lo, 12u) << "the newest at the end";
+  EXPECT_EQ(some.ended[1].ending.exit_code, 3);
+  EXPECT_EQ(perform_autopsy(source, {.keep = true}).ended.size(), 12u);
 }
 
 TEST(Autopsy, RecoversAndOutlivesWhatItRead) {
@@ -149,7 +178,7 @@ TEST(Autopsy, TheSpansOfAnotherProcessWithTheSamePidAreNotOfTheDeadOne) {
   store("1", {span(1, 100, "mine", 0, 10), testing::on_rank(1, span(5, 0, "ranked", 0, 20))});
   store("2", {span(2, 3, "theirs", 10, 20)});
   store("3", {span(3, 200, "theirs too", 10, 30), testing::session(200, "other.session", 0, 40)});
-  const Autopsy autopsy = perform_autopsy(source, true);
+  const Autopsy autopsy = perform_autopsy(source, {.last = 10, .keep = true});
   ASSERT_EQ(autopsy.processes.size(), 1u);
   EXPECT_EQ(names_of(autopsy.processes[0].last_spans), (Names{"mine"}));
 }
@@ -169,7 +198,7 @@ TEST(Autopsy, ABatchThatCannotBeReadIsNamedAndOneThatIsGoneIsNot) {
   store("newest", 4);
   source.failing = "failing";
   source.evict("gone");
-  const Autopsy autopsy = perform_autopsy(source, true);
+  const Autopsy autopsy = perform_autopsy(source, {.last = 10, .keep = true});
   ASSERT_EQ(autopsy.problems.size(), 2u);
   EXPECT_EQ(autopsy.problems[0], "cannot read failing: Input/output error");
   EXPECT_NE(autopsy.problems[1].find("garbage"), std::string::npos) << autopsy.problems[1];

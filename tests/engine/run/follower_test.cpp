@@ -31,8 +31,6 @@ using testing::TempDir;
 using Kind = model::ProcessEvent::Kind;
 using Names = std::vector<std::string>;
 
-const model::LineFilter kAll{model::Level::kAll, ""};
-
 Names names_of(const model::Look& look) {
   Names names;
   for (const model::LiveSpan& each : look.spans) names.emplace_back(each.span.name);
@@ -60,7 +58,7 @@ TEST(Follower, SpansWithMarksAndTheLifeOfAChild) {
   });
   ASSERT_TRUE(child.heard());
   DirectorySource source = source_in(dir);
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
 
   const model::Look first = follower.look();
   ASSERT_EQ(first.began.size(), 1u);
@@ -69,6 +67,12 @@ TEST(Follower, SpansWithMarksAndTheLifeOfAChild) {
   EXPECT_EQ(first.began[0].rank, 1);
   EXPECT_EQ(names_of(first), (Names{"part"}));
   EXPECT_TRUE(first.spans[0].place.in_epoch);
+  ASSERT_EQ(first.marks.size(), 1u) << "its span is still open";
+  EXPECT_EQ(first.marks[0].name, "loss");
+  EXPECT_EQ(first.marks[0].real, 0.25);
+  ASSERT_EQ(first.processes.size(), 1u);
+  EXPECT_EQ(first.processes[0].pid, child.pid());
+  ASSERT_EQ(first.processes[0].open.size(), 1u);
   EXPECT_TRUE(first.ended.empty());
   EXPECT_EQ(follower.running(), 1u);
 
@@ -83,12 +87,18 @@ TEST(Follower, SpansWithMarksAndTheLifeOfAChild) {
   ASSERT_EQ(second.spans[0].marks.size(), 1u) << "it was seen two looks before its span";
   EXPECT_EQ(second.spans[0].marks[0].name, "loss");
   EXPECT_EQ(second.spans[0].marks[0].real, 0.25);
+  EXPECT_TRUE(nothing_new.marks.empty() && second.marks.empty()) << "each comes once";
+  ASSERT_EQ(second.processes.size(), 1u);
+  EXPECT_TRUE(second.processes[0].open.empty());
+  EXPECT_EQ(first.processes[0].open[0].span.name, "epoch") << "a look keeps its own text";
 
   child.kill_and_wait();
   const model::Look last = follower.look();
   ASSERT_EQ(last.ended.size(), 1u);
   EXPECT_EQ(last.ended[0].kind, Kind::kDied);
   EXPECT_EQ(last.ended[0].pid, first.began[0].pid);
+  ASSERT_EQ(last.processes.size(), 1u);
+  EXPECT_EQ(last.processes[0].fate, model::Fate::kDead);
   EXPECT_EQ(follower.running(), 0u);
   EXPECT_TRUE(follower.look().ended.empty()) << "told once";
   EXPECT_EQ(names_of(first), (Names{"part"})) << "a look keeps its own text";
@@ -109,7 +119,7 @@ TEST(Follower, MarksAreInOrderOfTimeAndTheNewestAreKept) {
     out.state.fate = model::Fate::kRunning;
     put(out.records, stored, recorded);
   });
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   stored = 50;
   model::Batch older;
   put(older, 0, stored);
@@ -140,7 +150,7 @@ TEST(Follower, OneThatWasKilledAndRecoveredBetweenTwoLooksHasDied) {
   });
   ASSERT_TRUE(child.heard());
   DirectorySource source = source_in(dir);
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   ASSERT_EQ(follower.look().began.size(), 1u);
   const pid_t pid = child.pid();
   child.kill_and_wait();
@@ -158,7 +168,7 @@ TEST(Follower, OneThatWasDeadBeforeIsTheAutopsys) {
   const TempDir dir;
   testing::leave_journal(dir.path(), [] { testing::close(testing::open("x")); });
   DirectorySource source = source_in(dir);
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   EXPECT_TRUE(follower.look().spans.empty());
   EXPECT_FALSE(follower.has_seen_any());
 }
@@ -190,7 +200,7 @@ std::string closed_by_death(std::vector<std::uint64_t> sessions) {
 TEST(Follower, OneWhoseJournalIsStillBeingRecoveredHasDied) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   follower.look();
   source.store("1", closed_by_death({100}), 0);
   EXPECT_TRUE(follower.look().ended.empty()) << "its journal is still there";
@@ -205,7 +215,7 @@ TEST(Follower, OneWhoseJournalIsStillBeingRecoveredHasDied) {
 TEST(Follower, TheDeathOfAnotherSessionIsNotItsOwn) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   follower.look();
   source.store("1", closed_by_death({200, 300}), 0);
   source.vanish("p");
@@ -217,7 +227,7 @@ TEST(Follower, TheDeathOfAnotherSessionIsNotItsOwn) {
 TEST(Follower, TheApiIsTheSessions) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {span(1, 100, "step", 0, 10)}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   const model::Look look = follower.look();
   ASSERT_EQ(look.spans.size(), 1u);
   EXPECT_EQ(look.spans[0].api, "acme");
@@ -239,24 +249,11 @@ TEST(Follower, HistoryIsTheNewestOfWhatIsStored) {
     source.store(std::to_string(i), testing::json_of(batch), 0);
   }
   source.start("p", running(7, "acme.session", {span(9, 100, "fresh", 0, 20)}));
-  Follower follower(source, 2, kAll);
+  Follower follower(source, {2, {}});
   const model::Look look = follower.look();
   EXPECT_EQ(names_of(look), (Names{"old", "old", "fresh"}));
   EXPECT_EQ(look.spans[0].span.index, 4);
   EXPECT_EQ(look.spans[1].span.index, 5);
-}
-
-TEST(Follower, ASpanWaitsUntilItsLevelIsKnown) {
-  MemorySource source;
-  source.start("p", running(7, "acme.session", {span(1, 50, "mine", 0, 10)}));
-  Follower follower(source, 0, {model::Level::kStep, ""});
-  EXPECT_TRUE(follower.look().spans.empty()) << "whether it is inside a step is not known";
-  source.vanish("p");
-  source.start(
-      "p", running(7, "acme.session", {span(50, 100, "epoch", 0, 20), span(1, 50, "mine", 0, 10)}));
-  const model::Look look = follower.look();
-  EXPECT_EQ(names_of(look), (Names{"mine", "epoch"}));
-  EXPECT_EQ(look.spans[0].span.name, "mine") << "its text is of the look before";
 }
 
 std::string stored(std::vector<model::Span> spans) {
@@ -265,11 +262,85 @@ std::string stored(std::vector<model::Span> spans) {
   return testing::json_of(batch);
 }
 
+Names marks_of(const model::Look& look) {
+  Names names;
+  for (const model::Mark& each : look.marks) names.emplace_back(each.name);
+  return names;
+}
+
+// The same mark is in the journal and then in a batch; another one is on no span.
+TEST(Follower, AMarkComesWhenItIsFirstSeen) {
+  MemorySource source;
+  model::Batch batch;
+  batch.marks = {testing::mark(1, 50, "loss", 0.5), testing::mark(2, 0, "note", 1)};
+  batch.marks[0].ts_ns = 20;
+  batch.marks[1].ts_ns = 10;
+  bool in_journal = true;
+  source.start("p", [&](Process& out) {
+    out.state.fate = model::Fate::kRunning;
+    out.state.open.push_back({span(50, 100, "epoch", 0, model::kNone), 0, 0, false, false});
+    if (in_journal) out.records.marks = batch.marks;
+  });
+  Follower follower(source);
+  EXPECT_EQ(marks_of(follower.look()), (Names{"note", "loss"})) << "in order of time";
+  EXPECT_TRUE(follower.look().marks.empty());
+  in_journal = false;
+  source.store_unlisted("1", testing::json_of(batch), 1);
+  EXPECT_TRUE(follower.look().marks.empty());
+  model::Batch late;
+  late.marks = {testing::mark(3, 50, "late", 0.25)};
+  source.store_unlisted("2", testing::json_of(late), 2);
+  EXPECT_EQ(marks_of(follower.look()), (Names{"late"})) << "it was stored between two looks";
+}
+
+TEST(Follower, OneLookBringsTheStateOfEachProcess) {
+  MemorySource source;
+  std::uint64_t lost = 0;
+  for (const std::int32_t pid : {7, 8}) {
+    source.start(std::to_string(pid), [&lost, pid](Process& out) {
+      running(pid, "acme.session", {})(out);
+      out.state.lost_records = lost;
+    });
+  }
+  Follower follower(source);
+  follower.look();
+  lost = 5;
+  const int before = source.inspects;
+  const model::Look look = follower.look();
+  EXPECT_EQ(source.inspects - before, 2) << "each journal is read once";
+  ASSERT_EQ(look.processes.size(), 2u);
+  EXPECT_EQ(look.processes[1].pid, 8);
+  EXPECT_EQ(look.processes[1].lost_records, 5u);
+  ASSERT_EQ(look.processes[1].open.size(), 1u);
+  EXPECT_EQ(look.processes[1].open[0].span.name, "acme.session");
+}
+
+TEST(Follower, HistoryIsOfTheSpansThatAreWanted) {
+  MemorySource source;
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    model::Batch batch;
+    const auto end = static_cast<std::int64_t>(2 * i);
+    batch.spans = {span(i, 100, "epoch", 0, end), span(i + 10, 100, "step", 0, end + 1)};
+    batch.marks = {testing::mark(i, i, "loss", static_cast<double>(i))};
+    batch.marks[0].ts_ns = end;
+    source.store(std::to_string(i), testing::json_of(batch), 0);
+  }
+  source.start("p", running(7, "acme.session", {span(9, 100, "fresh", 0, 20)}));
+  Follower follower(source, {2, [](const model::Span& each, const model::Place&) {
+                               return each.name == "epoch";
+                             }});
+  const model::Look look = follower.look();
+  EXPECT_EQ(names_of(look), (Names{"epoch", "epoch", "fresh"}));
+  EXPECT_EQ(look.spans[0].span.id.lo, 4u);
+  ASSERT_EQ(look.marks.size(), 2u);
+  EXPECT_EQ(look.marks[0].real, 4);
+}
+
 TEST(Follower, ABatchThatCannotBeReadNowIsReadLater) {
   MemorySource source;
   source.store("1", stored({span(1, 100, "before", 0, 10)}), 0);
   source.start("p", running(7, "acme.session", {}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   source.failing = "1";
   const model::Look first = follower.look();
   EXPECT_TRUE(first.spans.empty());
@@ -286,7 +357,7 @@ TEST(Follower, ABatchThatCannotBeReadNowIsReadLater) {
 TEST(Follower, ADamagedBatchIsToldAndLeftOut) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   source.store("1", "{", 0);
   EXPECT_EQ(follower.look().problems.size(), 1u);
   const int reads = source.reads;
@@ -297,7 +368,7 @@ TEST(Follower, ADamagedBatchIsToldAndLeftOut) {
 TEST(Follower, WhatIsFollowedIsGone) {
   MemorySource source;
   source.start("p", running(7, "acme.session", {}));
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   EXPECT_FALSE(follower.look().gone);
   EXPECT_EQ(follower.running(), 1u);
   source.refresh_fails = {EIO, "cannot list"};
@@ -318,7 +389,7 @@ TEST(Follower, ThePidAloneDoesNotTellTheApi) {
   model::Span root = on_rank(1, testing::session(200, "other.session", 0, 30));
   model::Span work = on_rank(1, span(2, 200, "theirs", 0, 20));
   root.pid = work.pid = 1;
-  Follower follower(source, 10, kAll);
+  Follower follower(source, {10, {}});
   source.store("1", stored({work, root}), 0);
   const model::Look look = follower.look();
   ASSERT_EQ(names_of(look), (Names{"mine", "theirs", "other.session"}));

@@ -56,6 +56,7 @@ class MemorySource : public run::Source {
   }
   std::span<const std::string> processes() const override { return process_keys_; }
   base::Status inspect(const std::string& process, run::Process& out) override {
+    ++inspects;
     out = {};
     processes_.at(process)(out);
     return {};
@@ -72,6 +73,7 @@ class MemorySource : public run::Source {
   }
 
   int reads = 0;
+  int inspects = 0;
   std::string failing;         // a batch that cannot be read now
   base::Status refresh_fails;  // what refresh() says
 

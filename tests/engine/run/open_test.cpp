@@ -1,5 +1,6 @@
 #include "engine/run/open.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -44,6 +45,7 @@ TEST_F(Open, OneFileHasNothingToRecover) {
   const std::unique_ptr<Source> source = open_source("spool/1.json", status_);
   ASSERT_TRUE(source) << status_.text();
   EXPECT_FALSE(source->is_whole_run());
+  EXPECT_EQ(source->name(), "spool/1.json");
   EXPECT_EQ(source->batches().size(), 1u);
   EXPECT_EQ(source->recover().journals, 0u);
   std::filesystem::current_path(before);
@@ -53,10 +55,20 @@ TEST_F(Open, OneFileHasNothingToRecover) {
 TEST_F(Open, NothingThere) {
   EXPECT_EQ(open_source(dir_ / "nowhere", status_), nullptr);
   EXPECT_FALSE(status_.ok());
+  EXPECT_EQ(trouble_of(status_), Trouble::kGone);
   std::filesystem::create_directories(dir_ / "bare");
   const std::unique_ptr<Source> bare = open_source(dir_ / "bare", status_);
   ASSERT_TRUE(bare) << status_.text();
   EXPECT_TRUE(bare->empty());
+}
+
+TEST(Trouble, IsWhatTheErrorMeans) {
+  const auto trouble = [](int error) { return trouble_of(base::Status(error, "reading")); };
+  EXPECT_EQ(trouble_of({}), Trouble::kNone);
+  EXPECT_EQ(trouble(ENOENT), Trouble::kGone);
+  EXPECT_EQ(trouble(EINVAL), Trouble::kUnreadable);
+  EXPECT_EQ(trouble(EPROTO), Trouble::kUnreadable);
+  EXPECT_EQ(trouble(EIO), Trouble::kPassing);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/run/directory_source.h"
+#include "engine/run/summary.h"
 #include "engine/spool/directory.h"
 #include "tests/engine/run/memory_source.h"
 #include "tests/engine/support/ring_tap.h"
@@ -164,6 +165,24 @@ TEST_F(BothSources, AsAStream) {
     EXPECT_TRUE(seen.empty());
     ASSERT_EQ(none.missing.size(), 1u);
     EXPECT_EQ(none.missing[0].what, What::kRun);
+  }
+}
+
+TEST_F(BothSources, AddedUp) {
+  for (Source* source : {static_cast<Source*>(&*directory_), static_cast<Source*>(&memory_)}) {
+    const RunSummary all = summarize(*source, {});
+    EXPECT_EQ(all.summary.spans, 5u);
+    EXPECT_EQ(all.chosen_runs, 1u);
+    EXPECT_TRUE(all.missing.empty());
+    EXPECT_EQ(all.skipped.read, 3u);
+    const RunSummary named = summarize(*source, {.rank = {}, .run = {}, .name = "step"});
+    ASSERT_EQ(named.summary.ranks.size(), 1u);
+    ASSERT_EQ(named.summary.ranks[0].roots.size(), 1u);
+    EXPECT_EQ(named.summary.ranks[0].roots[0].name, "step");
+    const RunSummary none = summarize(*source, {.rank = {}, .run = {}, .name = "stop"});
+    EXPECT_TRUE(none.summary.ranks.empty());
+    ASSERT_EQ(none.missing.size(), 1u);
+    EXPECT_EQ(none.missing[0].what, What::kName);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,15 @@
 #include <limits>
 #include <vector>
 
-namespace sonde::model {
+#include "engine/model/trace.h"
+
+namespace sonde::line {
 namespace {
+
+using model::kNone;
+using model::Mark;
+using model::Span;
+using model::ValueType;
 
 std::string duration_of(std::int64_t ns) {
   std::string out;
@@ -112,4 +119,4 @@ TEST(Span, DurationIsNeverNegativeAndNeverOverflows) {
 }
 
 }  // namespace
-}  // namespace sonde::model
+}  // namespace sonde::line

@@ -1,4 +1,4 @@
-#include "engine/model/line.h"
+#include "engine/line/line.h"
 
 #include <cmath>
 #include <cstddef>
@@ -11,7 +11,12 @@
 #include "engine/base/non_finite.h"
 #include "engine/model/trace.h"
 
-namespace sonde::model {
+namespace sonde::line {
+
+using model::kNone;
+using model::Mark;
+using model::Span;
+using model::ValueType;
 
 namespace {
 
@@ -114,4 +119,4 @@ void append_line(std::string& out, const Span& span, std::span<const Mark* const
   out += '}';
 }
 
-}  // namespace sonde::model
+}  // namespace sonde::line
