@@ -33,7 +33,8 @@ class Sinks {
   // batch.
   bool durable() const noexcept { return spool_ != nullptr; }
 
-  // Returns the batch, for the next one to use its memory, or null where it is still needed.
+  // Returns the batch if no sink needs it any more, so that the next batch can use its memory;
+  // otherwise null.
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.

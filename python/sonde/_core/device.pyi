@@ -16,9 +16,9 @@ def abandon_work(piece: int) -> None:
     """It will never be known when this piece, or one before it, was finished."""
 
 def want_kernels(nvrtc: list[str] | None) -> None:
-    """Compile the kernels once the program uses a GPU, with NVRTC from one of these paths.
+    """Compiles the kernels as soon as the program uses a GPU, with NVRTC from one of these paths.
 
-    The likeliest path comes first. None: do not.
+    The likeliest path comes first. None: the kernels are not wanted.
     """
 
 def await_kernels(device: int) -> str:

@@ -46,10 +46,10 @@ def announce_epoch_end() -> None:
     """The innermost open epoch is over for snapshots, although its scope stays open."""
 
 def set_last_batch(last: bool) -> None:
-    """Whether the epoch ends with the batch that was just fetched."""
+    """Tells whether the epoch ends with the batch that was just fetched."""
 
 def module_begins(what: str, dispatch: bool, owned: bool) -> int:
-    """A "forward" or a "backward" begins in a loop of the program's own; returns its number.
+    """A "forward" or a "backward" begins in a loop that the program wrote; returns its number.
 
     dispatch: its time is that of handing work to a device. owned: an optimizer is known that
     trains the model.

@@ -36,7 +36,7 @@ TEST(Ending, OfASpan) {
             "ended by KeyboardInterrupt");
   EXPECT_EQ(ending_of(with(R"("exception":"E","exception_message":"two\nlines")", 1)),
             "ended by E: two\\nlines");
-  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program's";
+  EXPECT_EQ(ending_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program";
 }
 
 TEST(Ending, OfASession) {
