@@ -163,8 +163,8 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   }
 }
 
-// Ends the session if a log handler or a sink wanted that while records were moved; false when the
-// session is over, and perhaps gone. The lock is let go of meanwhile.
+// Ends the session if a log handler or a sink asked for that while records were moved. Releases the
+// lock meanwhile. False: the session is over, and the object may be gone.
 bool DrainLoop::run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept {
   if (!base::has_put_off()) return true;
   lock.unlock();

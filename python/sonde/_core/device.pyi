@@ -1,7 +1,7 @@
 """The work of devices without events, and the kernels for NVIDIA GPUs."""
 
 def watch_queue() -> None:
-    """From here on the work of a device is followed: scopes with gpu=True get their time there."""
+    """Starts to follow the work of a device: scopes with gpu=True get their device time from it."""
 
 def unwatch_queue() -> None:
     """Ends what ``watch_queue`` began."""

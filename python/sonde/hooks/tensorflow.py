@@ -307,7 +307,7 @@ class _Fit(_Run):
         self.queued = False  # by jax: handed to the device, not waited for
         self.pieces: dict[int, int] = {}  # work on its way, by number of the batch
         self.model: Callable[[], Any] = lambda: None
-        # Batches whose metrics are on their way; metrics of which marks are still to be made.
+        # Batches whose metrics have not arrived; metrics that have not become marks yet.
         self.expected: dict[int, _core.scope | None] = {}
         self.arrived: deque[tuple[_core.scope | None, Logs]] = deque()
 
@@ -444,7 +444,7 @@ def _callback_class(keras: ModuleType) -> Any:
 
 def _clock_class(keras: ModuleType) -> Any:
     class Clock(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-        """Is called when the metrics of a batch are there: the device has finished that batch."""
+        """Called when the metrics of a batch have arrived: the device has then finished it."""
 
         async_safe = True
 
