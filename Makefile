@@ -11,20 +11,20 @@ PYTHON ?= python3
 ifeq ($(PYTHON),python3)
 FLAVOUR :=
 else
-FLAVOUR := -$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+FLAVOUR := -$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 endif
 VENV_DIR := .venv$(FLAVOUR)
 VENV := $(VENV_DIR)/bin
 DEV := build/dev$(FLAVOUR)
 # The wheel of this interpreter; dist/ may hold others.
-WHEEL := dist/sonde-*-cp$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])')-*.whl
+WHEEL := dist/sonde-*-cp$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])' 2>/dev/null)-*.whl
 BENCH := build/bench$(FLAVOUR)
 STAMPS := build/stamps$(FLAVOUR)
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 20
 FUZZ_MINUTES ?= 60
-# What `make compilers` builds with, as far as they are installed.
-COMPILERS ?= g++ g++-13 clang++
+# What `make compilers` builds with, as far as they are installed. By version: g++ is whatever the machine has.
+COMPILERS ?= g++-12 g++-13 clang++
 # What `make bench` compares with; fixed, so that two tables can be compared.
 PEER ?= cirron-sdk==0.3.0
 
@@ -58,7 +58,8 @@ for-lint:
 for-clang:
 	@$(call setup,build test clang)
 
-# Setting up may replace .venv. This make has looked at the files already and would not notice, so another make goes on.
+# Setting up may replace .venv and with it the time stamps. This make has read them already, so the rest is done by
+# another make.
 # After `make test` the install has sonde._testing, which an install without it would remove.
 .PHONY: build
 build: ## Build engine, extension and command, installed editable into .venv
@@ -66,7 +67,7 @@ build: ## Build engine, extension and command, installed editable into .venv
 	@stamp=$(STAMPS)/editable; [[ ! -e $$stamp-tests ]] || stamp+=-tests; \
 	  $(MAKE) --silent --no-print-directory $$stamp
 
-# The same with what tests need besides.
+# The same, with everything that tests need.
 .PHONY: build-tests
 build-tests:
 	@$(call setup,$(for_tests))
@@ -114,8 +115,11 @@ test: test-engine test-python ## All tests: engine (ctest), then Python (pytest)
 # The extension is built first, in the same tree, so that nothing is compiled twice.
 .PHONY: test-engine
 test-engine: build-tests ## The engine's unit tests, and whether every header compiles alone
-	@cmake --build $(DEV) -j $(JOBS) --target engine_tests check_headers check_native_headers | $(every_tenth)
+	@cmake --build $(DEV) -j $(JOBS) --target engine_tests $(header_checks) | $(every_tenth)
 	@ctest --test-dir $(DEV) --output-on-failure --no-tests=error -j $(JOBS) | $(every_hundredth)
+
+# Every header compiles alone.
+header_checks := check_headers check_native_headers check_test_headers
 
 # Shows every hundredth line of ctest about a passed test, and all other lines.
 every_hundredth = awk '!/^ +Start |Passed +[0-9.]+ sec$$/ || (/Passed/ && ++seen % 100 == 0) {print; fflush()}'
@@ -142,13 +146,16 @@ nightly: ## Everything that takes hours: long tests, sanitizers, fuzzing, all co
 
 .PHONY: compilers
 compilers: for-clang ## Build everything with -Werror under each of COMPILERS that is installed
-	@for compiler in $(COMPILERS); do \
+	@built=; for compiler in $(COMPILERS); do \
 	  command -v $$compiler >/dev/null || { echo "$$compiler is not installed: left out"; continue; }; \
-	  echo "$$compiler: $$($$compiler --version | head -n 1)"; \
-	  cmake -S . -B build/compilers/$$compiler -G Ninja -DCMAKE_CXX_COMPILER=$$compiler -DSONDE_WERROR=ON -DSONDE_TESTS=ON \
+	  echo "$$compiler: $$($$compiler --version | head -n 1)"; tree=build/compilers$(FLAVOUR)/$$compiler; \
+	  cmake -S . -B $$tree -G Ninja -DCMAKE_CXX_COMPILER=$$compiler -DSONDE_WERROR=ON -DSONDE_TESTS=ON \
 	    -DSONDE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python >/dev/null; \
-	  cmake --build build/compilers/$$compiler -j $(JOBS) --target all check_headers check_native_headers | $(every_tenth); \
-	done
+	  cmake --build $$tree -j $(JOBS) --target all $(header_checks) | $(every_tenth); \
+	  built+=" $$compiler"; \
+	done; \
+	[[ -n $$built ]] || { echo "none of these compilers is installed: $(COMPILERS)" >&2; exit 1; }; \
+	echo "built with:$$built"
 
 # Debug builds, so that assertions count as well. $(1): build folder, $(2): sanitizers.
 define sanitized
@@ -252,12 +259,12 @@ format: ## Rewrite sources in the project's format
 	@$(VENV)/clang-format -i $(cpp_files)
 
 .PHONY: wheel
-wheel: build $(STAMPS)/wheel ## Build the wheel into dist/
+wheel: build $(STAMPS)/wheel ## Build the wheel into dist/, and name it
+	@ls $(WHEEL)
 
 $(STAMPS)/wheel: $(native_sources) $(python_sources)
 	@rm -f $(WHEEL)
 	@$(VENV)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w dist .
-	@ls $(WHEEL)
 	@touch $@
 
 .PHONY: clean

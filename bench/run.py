@@ -77,7 +77,10 @@ def main() -> int:
     budgets: dict[str, Budget] = json.loads(BUDGETS.read_text())
     machine = header()
     if not have_peer():
-        progress(f"{PEER} is not there: no reference SDK to compare with (make bench-setup)")
+        progress(
+            f"the reference SDK is not installed in {PEER}, so nothing is compared with it "
+            "(make bench-setup installs it)"
+        )
     start = time.monotonic()
     effort = QUICK if arguments.quick else FULL
     lines = [measure(row, effort, budgets[row.name]) for row in rows]

@@ -36,7 +36,7 @@ elseif(SONDE_WERROR)
   add_compile_options(-Werror)
 endif()
 
-# A tree that was made without ccache stays so: with another command everything would be compiled again.
+# A build tree keeps its first choice: switching ccache on later would compile everything again.
 find_program(SONDE_CCACHE ccache)
 if(NOT SONDE_CCACHE)
   set(SONDE_CCACHE "" CACHE FILEPATH "Empty: compile without ccache" FORCE)
@@ -44,9 +44,10 @@ elseif(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SONDE_CCACHE})
 endif()
 
-# The hot path goes through several folders and the extension. Linked as one program it is a fifth faster in the cold
-# caches of a training step (bench/hooks.py nothing), where each line of code is a miss: no stubs between it and Python,
-# and no padding in front of a jump's target. The archives keep plain code as well, for tests and the command.
+# The code of the hot path is spread over several folders and the extension. Linked as one program it is a fifth
+# faster in the cold caches of a training step (bench/hooks.py nothing), because every cache line of code is a miss
+# there: there are no stubs for calls into Python and no padding before jump targets. The archives also hold ordinary
+# object code, for tests and the command.
 set(SONDE_WHOLE_PROGRAM "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SONDE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   include(CheckIPOSupported)

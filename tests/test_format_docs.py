@@ -108,6 +108,7 @@ def shape(record: dict[str, object]) -> dict[str, object]:
     of_the_run = ("pid", "framework", "sonde.run")
     kept["attrs"] = {k: v for k, v in record["attrs"].items() if k not in of_the_run}
     kept["attrs_of_the_run"] = [k for k in record["attrs"] if k in ("pid", "sonde.run")]
+    kept["order_of_attrs"] = list(record["attrs"])
     kept["mark_ids"] = len(record.get("mark_ids", ()))
     return {"keys": list(record), **kept}
 

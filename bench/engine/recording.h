@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
+#include "engine/session/options.h"
 
 namespace sonde::bench {
 

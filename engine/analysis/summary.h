@@ -32,8 +32,8 @@ struct SummaryNode {
   // Work was handed to a device and not waited for: the durations are the host's. The two shares
   // and the order among the siblings are then computed from gpu_ns.
   bool dispatched = false;
-  // Total less that of the children, not below 0 (they may run in parallel). kNone: not known,
-  // because the device's time is not.
+  // The total minus the totals of the children, not below 0 (children may run in parallel). kNone:
+  // not known, because the device's time is not.
   std::int64_t self_ns = 0;
   double self_share = 0;  // NaN where self_ns is not known
   // The share of the parent's total, for a root of the total of all roots. NaN: not known.

@@ -36,7 +36,7 @@ class Arena {
     return {start, text.size()};
   }
 
-  // What it takes up, used or not.
+  // The memory that it takes up, used or not.
   std::size_t bytes() const noexcept { return older_bytes_ + capacity_; }
 
   // Keeps the newest block, so a reused arena stops allocating.

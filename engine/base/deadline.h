@@ -1,4 +1,4 @@
-// From how long to wait to when to stop waiting.
+// Turns a time to wait into the time at which waiting ends.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ Status make_directories(const std::string& path);
 // failure.
 Status write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
-// Of a temporary file: it was last written so long ago that it has no writer any more.
+// Whether a temporary file was last written so long ago that no process can still be writing it.
 bool is_stale(const struct stat& info) noexcept;
 
 Status read_file(const std::string& path, std::string& out);

@@ -27,7 +27,7 @@ struct Call {
 
 class Calls {
  public:
-  // False: there is no thread for it.
+  // False: no thread could be started to make the call.
   bool add(const std::function<void()>& call);
   void await(std::uint64_t deadline_ns) noexcept {
     if (!t_is_host_thread) progress_.await_all(deadline_ns);

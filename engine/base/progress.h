@@ -27,9 +27,9 @@ class Progress {
   // It is over: no thread has to wait any more.
   void finish_all() noexcept { finish(~std::uint64_t{0}); }
 
-  // Returns when the task is done, or at the deadline by monotonic_ns(). Once that was in vain, it
-  // returns at once until the next task is done: a thread that is stuck is not waited for again and
-  // again. True: it is done.
+  // Returns when the task is done, or at the deadline by monotonic_ns(). After one wait has timed
+  // out, further waits return at once until another task is done, so a stuck thread is waited for
+  // only once. True: the task is done.
   bool await(std::uint64_t number, std::uint64_t deadline_ns) noexcept {
     for (;;) {
       const std::uint32_t seen = moved_.now();

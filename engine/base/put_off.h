@@ -24,12 +24,13 @@ class CallsHost {
   bool before_;
 };
 
-// True where this thread calls the host's code: `end` is kept.
+// True if this thread is running the host's code: then `end` is kept for run_put_off(). False:
+// nothing happens.
 bool put_off(std::function<void()> end);
 // Returns the calls that put_off() kept on this thread, oldest first, and clears the list.
 std::vector<std::function<void()>> take_put_off() noexcept;
-// Calls what put_off() has kept on this thread. To be called with no lock held. What it throws is
-// counted.
+// Calls the functions that put_off() kept on this thread. The caller must hold no lock. Their
+// exceptions are counted.
 void run_put_off() noexcept;
 bool has_put_off() noexcept;
 

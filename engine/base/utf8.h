@@ -1,5 +1,5 @@
-// The little that is needed of UTF-8. Surrogates, which Python strings may hold alone, are taken
-// for three-byte sequences like any other.
+// The parts of UTF-8 that the engine needs. Python strings may hold lone surrogates; they are
+// treated as ordinary three-byte sequences.
 #pragma once
 
 #include <cstddef>

@@ -105,8 +105,8 @@ Run declare_tail(CLI::App& app) {
   app.add_option("--name", options->name,
                  "Only spans whose name matches, such as 'val*'; at every level");
   app.add_option("--level", options->level,
-                 "epoch: epochs, validations and what is outside of them; step: steps and batches "
-                 "too (the default); all: every span")
+                 "epoch: epochs, validations and everything outside them; step (the default): "
+                 "steps and batches too; all: every span")
       ->check(CLI::IsMember(
           std::vector<std::string>(model::kLevelNames.begin(), model::kLevelNames.end())));
   app.add_option("--interval", options->interval_s, "Seconds between updates")

@@ -6,8 +6,8 @@ namespace sonde::codec {
 enum class Detail {
   kAll,            // all that is known of spans, marks and tensors, histograms included
   kSpansAndMarks,  // what a trace needs: snapshots are passed over
-  // Only ids, names, times, pids and ranks of spans; of the attributes those of sessions, epochs
-  // and steps, and those that say how to read a span. A summary of gigabytes needs no more.
+  // Of spans only ids, names, times, pids and ranks. Attributes only of sessions, epochs and steps,
+  // and those that say how to read a span. A summary of gigabytes needs no more.
   kTimings,
   kTensors,  // only snapshots, with their statistics, but without their histograms
 };

@@ -93,7 +93,7 @@ struct Evidence {
   bool counted_open = false;  // an epoch without a loader
   Levels taken = {};
   bool inside_scope = false;  // the innermost scope is the program's, and is not an epoch
-  bool stands_free = false;   // no scope of the program's lies between the next leaf and our scopes
+  bool stands_free = false;   // no scope of the program lies between the next leaf and our scopes
   std::uint64_t parent = 0;   // sequence of the innermost scope
 
   // What the program did in the meantime.

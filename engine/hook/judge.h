@@ -118,7 +118,7 @@ struct PlainEvidence {
   const PassEvidence& pass;
   bool alone = false;         // no other pass is known
   bool opened_step = false;   // the pass opened the step, which is the innermost scope
-  bool unclaimed = false;     // no trainer, and no loop of the program's own, claims the steps
+  bool unclaimed = false;     // no trainer and no loop of the program claims the steps
   bool by_optimizer = false;  // optimizers end the steps
   bool nothing_else = false;  // no batch is owed or left, and nothing else is open
 };
@@ -251,7 +251,7 @@ struct LastFetch {
 };
 bool fetched_for_nothing(const LastFetch& seen) noexcept;
 
-// A scope of the program's has ended, and with it a counted epoch of this many steps. Does such a
+// A scope of the program has ended, and with it a counted epoch of this many steps. Does such a
 // scope lie around each single iteration, so that no epoch belongs in it? `held_full`: the last
 // full epoch was in the same scope.
 bool wraps_one_iteration(std::int64_t steps, bool held_full) noexcept;

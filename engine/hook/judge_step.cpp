@@ -9,7 +9,7 @@
 namespace sonde::hook {
 
 StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept {
-  // Gradients are being accumulated, or a scope of the program's inside the step is still open.
+  // Gradients are being accumulated, or a scope of the program inside the step is still open.
   if (seen.step_open && !(seen.done && seen.closable)) return StepOfFetch::kPresent;
   return seen.taken ? StepOfFetch::kTheirs : StepOfFetch::kNext;  // rule 8
 }

@@ -57,7 +57,7 @@ Verdict place_backward(const Evidence& seen, const PassEvidence* leader) noexcep
       return {.event = {.pend = true}};
     return {.move = Move::kNextIteration, .after = {.prove = true, .settle = true}};
   }
-  // Inside a scope of the program's, the optimizer's step will show where the iteration belongs.
+  // Inside a scope of the program, the optimizer's step will show where the iteration belongs.
   if (seen.trains_owned && seen.inside_scope)
     return {.event = {.pend = leader == nullptr}, .after = {.prove = leader != nullptr}};
   if (!seen.taken.step) return {.move = Move::kBeginWithLeaves, .next = Question::kStep};

@@ -41,7 +41,7 @@ struct CountedEpoch {
   record::ScopeHandle scope;
   std::uint64_t parent = 0;       // sequence of the scope that the epoch is in
   std::uint64_t full_parent = 0;  // sequence of the scope that the last full epoch was in
-  // A scope of the program's around a single iteration has closed a counted epoch at this depth: no
+  // A scope of the program around a single iteration has closed a counted epoch at this depth: no
   // other is opened that deep.
   std::uint32_t short_depth = ~0u;
 };

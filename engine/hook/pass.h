@@ -52,7 +52,7 @@ struct PassEvidence {
     std::uint64_t steps = 0;       // how many steps its fetches have opened
     std::uint64_t step_fetch = 0;  // the number of the fetch that opened the last of these steps
   };
-  // How it relates to other passes, and to scopes of the program's. An example of each flag; time
+  // How it relates to other passes, and to scopes of the program. An example of each flag; time
   // goes to the right (f: a fetch, t: a step on its batch, |: the loader is exhausted):
   //
   //   pass 1, loader A   f t f t                      its iterator lives, but no more comes from it
@@ -74,7 +74,7 @@ struct PassEvidence {
     bool supersedes = false;          // an older pass over its loader is open and may be over
     bool again = false;               // it was ended too early: another pass seemed to follow it
     bool parted = false;              // the epoch it fed is over, and it has not fetched since
-    bool orphan = false;              // its scope was closed together with one of the program's
+    bool orphan = false;              // its scope was closed together with a scope of the program
     bool had_member = false;          // another pass ended in its validation since its last fetch
     std::uint64_t outer_scope = 0;    // sequence of the scope of the pass that it feeds
     std::uint64_t outer_fetches = 0;  // how often that pass had fetched when this one began

@@ -106,7 +106,7 @@ class Step {
   }
   // The program, or a trainer, numbers the step.
   void renumber(std::int64_t number) noexcept { index_ = number; }
-  // What was taken for a step was none: the number goes to the next step.
+  // The step turned out to be none: its number goes to the next step.
   void give_number_back() noexcept { --next_; }
 
   // -- it was no step --

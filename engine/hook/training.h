@@ -65,10 +65,10 @@ class alignas(64) Training {
   // they are.
   static void settle_all(record::ThreadState& thread) noexcept;
 
-  // Reports the ends of epochs that were closed together with scopes of the program's.
+  // Reports the ends of epochs that were closed together with scopes of the program.
   static void report_closed() noexcept;
-  // The session is about to end: no event will tell more about what is not certain, so that is
-  // decided now.
+  // The session is about to end. No further event will tell where uncertain spans belong, so that
+  // is decided now.
   static void conclude_all(record::ThreadState& thread) noexcept;
   // The hooks are taken away: what they have opened ends here, on every stack.
   static void finish_all(record::ThreadState& thread) noexcept;
@@ -161,7 +161,7 @@ class alignas(64) Training {
   // -- a trainer that counts its own steps --
   // A step with this number begins. If a fetch has opened a step, that is the one.
   void begin_step(Here here, std::int64_t index) noexcept;
-  // The step ends here. If a scope of the program's is still open inside it, the step ends as soon
+  // The step ends here. If a scope of the program is still open inside it, the step ends as soon
   // as that has ended.
   void end_step(Here here) noexcept;
 

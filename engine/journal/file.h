@@ -33,7 +33,8 @@ class File {
   // False: the owner lives, or another process is recovering it. Where the file system has no
   // locks, the file gets the name of a journal that this process is recovering.
   bool try_lock();
-  // It could not be recovered: another process, or this one later, may try again.
+  // Call if the journal could not be recovered: another process, or this one later, may then try
+  // again.
   void withdraw_claim();
 
  private:

@@ -23,8 +23,8 @@ std::string file_name(std::int64_t started_ns, const base::Id& key);
 // (EPROTO) whose text says which version it has and what to do.
 base::Status inspect(const std::string& path, const Destination& destination, model::Process& out);
 
-// Fills in which process wrote the journal, and when. What became of the process is said as if it
-// had ended; only its lock tells whether it runs.
+// Fills in which process wrote the journal, when it began and how it ended. The caller has to set
+// the fate to running if the lock of the journal is held: the header alone does not tell.
 void describe(const View& view, model::ProcessState& out);
 
 }  // namespace sonde::journal

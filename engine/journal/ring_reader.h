@@ -28,7 +28,7 @@ struct View {
     return reinterpret_cast<const record::BlockHeader*>(base + record::kBlocksOffset +
                                                         std::size_t{number} * record::kBlockBytes);
   }
-  // The text of an interned name, "" for an id that is none.
+  // The text of an interned name; "" if no name has this id.
   std::string_view name(std::uint32_t id) const;
   // Every lane in the file, in order of their numbers.
   std::vector<const record::Lane*> lanes() const;

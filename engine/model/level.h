@@ -37,8 +37,8 @@ Level level_of(std::string_view name, const Place& place) noexcept;
 // Whether the name alone decides the level.
 bool level_is_fixed(std::string_view name) noexcept;
 
-// The spans that others lie in. A span ends before the scopes around it do, so open scopes belong
-// to them too.
+// The spans that other spans lie in. Scopes end after the spans inside them, so scopes that are
+// still open are among them.
 class Surroundings {
  public:
   void know(const Span& span);

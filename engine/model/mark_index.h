@@ -14,7 +14,8 @@ class MarkIndex {
  public:
   MarkIndex() = default;
   explicit MarkIndex(std::span<const Mark> marks);
-  // In order of time: what is still in a journal is read before what is stored.
+  // The marks of this span in order of time. They had to be sorted, because journals are read
+  // before stored batches.
   std::span<const Mark* const> of(const base::Id& span) const;
 
  private:

@@ -41,7 +41,7 @@ struct ProcessState {
   std::vector<OpenScope> open;   // by lane, outermost first; the session before all others
   std::vector<Span> last_spans;  // oldest first
   std::vector<Mark> last_marks;
-  std::vector<Span> marked_spans;  // closed before those, and some of the last marks are on them
+  std::vector<Span> marked_spans;  // older spans that some of the last marks are on
   std::uint64_t unflushed_spans = 0, unflushed_marks = 0;
   std::uint64_t lost_records = 0;
   std::uint64_t damaged = 0;  // records that cannot be read
@@ -49,7 +49,7 @@ struct ProcessState {
 
 // A process that runs, or that died and has not been recovered.
 struct Process {
-  // Without its last spans and marks: these are `records`. Points into the arena of `records`.
+  // Its last spans and marks are not in here but in `records`. Points into the arena of `records`.
   ProcessState state;
   Batch records;  // closed, but not stored yet; by the time they ended
 };
@@ -86,9 +86,9 @@ struct Autopsy {
   std::int64_t now_ns = 0;
   std::vector<ProcessState> processes;
   std::vector<EndedProcess> ended;  // those that ended last, the newest at the end
-  bool kept = false;                // nothing was to be moved
+  bool kept = false;                // the caller wanted nothing to be moved
   Recovery moved;
-  std::vector<std::string> problems;  // those of the recovery too
+  std::vector<std::string> problems;  // of reading and of recovery
   std::vector<base::Arena> arenas;    // the text that the spans and marks above point at
 };
 

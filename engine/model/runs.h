@@ -34,8 +34,8 @@ struct RunPart {
   std::string launch;    // the same on all ranks that a launcher started; empty: there was none
 };
 
-// Sessions of one program are one run. So are those of different ranks that overlap in time, unless
-// different launchers started them; beyond that two sessions of one rank are two runs. Processes of
+// Sessions of one program are one run. Sessions of different ranks that overlap in time are one run
+// too, unless different launchers started them. All other sessions are different runs. Processes of
 // the same rank and pid that run at the same time (in containers) are not told apart.
 class Runs {
  public:

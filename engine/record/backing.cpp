@@ -80,8 +80,8 @@ base::Status allocate(int fd, std::size_t from, std::size_t to, const std::strin
   return {};
 }
 
-// New blocks read as zeros, so there is nothing to read ahead; a page that is touched would bring
-// megabytes of zeroed ones along.
+// New blocks read as zeros, so reading ahead is useless: touching one page would bring in megabytes
+// of zeroed pages.
 void expect_no_reading(void* from, std::size_t bytes) { ::madvise(from, bytes, MADV_RANDOM); }
 
 void populate(std::byte* from, std::size_t bytes) {

@@ -56,8 +56,9 @@ void unlock_generations() noexcept;
 inline Generation generation() noexcept {
   return detail::g_generation.load(std::memory_order_relaxed);
 }
-// What is recorded from here on belongs to something else; open scopes stay open. The gate stays as
-// it is. One thread at a time: a session does this where it begins and where it ends.
+// Begins a new generation: what is recorded from here on belongs to something else. Open scopes
+// stay open, and the gate stays as it is. One thread at a time: a session calls this where it
+// begins and where it ends.
 void begin_generation() noexcept;
 
 // Any thread. Lanes and handles that were made in this generation point to memory that is no longer

@@ -117,9 +117,10 @@ bool Journal::nears_file_end() noexcept {
 
 base::Status Journal::grow() {
   if (!backing_.on_file() || !nears_file_end()) return {};
-  // No thread waits for this: blocks beyond the end of the file are memory until then, and those in
-  // use stay so. Only while memory is exchanged for the file, which takes microseconds, blocks are
-  // withheld. A margin keeps those that are taken meanwhile out of the range that is exchanged.
+  // No recording thread waits for the disk: until the file is larger, blocks beyond its end are
+  // memory, and those in use stay memory. Free blocks are withheld only while memory is exchanged
+  // for the file, which takes microseconds. The margin keeps blocks that are taken in the meantime
+  // out of that range.
   base::Status status = backing_.enlarge_file();
   const std::uint32_t first = std::max(blocks_.file_end(), blocks_.fresh() + kLowBlocks / 2);
   if (status.ok() && first < kMaxBlocks) {

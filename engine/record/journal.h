@@ -44,10 +44,11 @@ class Journal {
   base::Status attach_file(const std::string& path);
   // Moves everything back to anonymous memory; removes the file if `remove`.
   void detach_file(bool remove) noexcept;
-  // The session's scopes are closed: what is recorded from here on is of another generation and
-  // belongs to no session.
+  // Called when the session's scopes are closed. What is recorded from here on belongs to no
+  // session, so a new generation begins.
   void leave_session() noexcept;
-  // Everything of the session is written or given up: what comes later has other ids.
+  // Called when all records of the session are written or given up. What is recorded later gets
+  // other ids.
   void end_session() noexcept;
   // Keeps the header for start_over, which brings it back. Call once the session's root is in it.
   void remember_session() noexcept;

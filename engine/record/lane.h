@@ -118,16 +118,16 @@ void count_laneless(bool mark) noexcept;
 struct Losses {
   std::uint64_t spans = 0, marks = 0, depth = 0;
 
-  // What came after `earlier`. Where pages of the journal vanished, counters vanished with them:
-  // then it may be less than was lost.
+  // The losses since `earlier`. If pages of the journal have vanished, their counters have too: the
+  // result may then be too low.
   Losses since(const Losses& earlier) const noexcept;
 };
 Losses total_losses() noexcept;
 
 namespace detail {
-// All lanes are about to vanish: what they have counted still counts.
+// Keeps what the lanes have counted, because all lanes are about to vanish.
 void keep_losses() noexcept;
-// In a forked child: what its parent lost does not count.
+// In a forked child: the losses of its parent do not count.
 void forget_losses() noexcept;
 }  // namespace detail
 

@@ -15,8 +15,8 @@ inline constexpr std::size_t kMaxInternedBytes = 1024;
 // itself. Takes a lock, so callers keep the id (the Python side looks a str up by identity first).
 std::uint32_t intern(std::string_view text) noexcept;
 
-// Any thread. For text of which there may be any amount (messages): it gets only half of the table,
-// so that names always find room. Returns 0 as intern() does.
+// Any thread. For kinds of text without a bound on their number, such as messages: they get only
+// half of the table, so that names always find room. Returns 0 as intern() does.
 std::uint32_t intern_rare(std::string_view text) noexcept;
 
 // Any thread, no lock. `id` must come from intern; 0 gives "".

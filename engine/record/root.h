@@ -31,7 +31,8 @@ OpenedRoot open_root(std::uint32_t name, std::string_view attrs) noexcept;
 // the old ones or the new ones.
 void set_root_attrs(std::uint32_t attrs) noexcept;
 
-// The session was never there: nothing was recorded in it.
+// Removes the session's root from the journal: no session is open any more, or it has recorded
+// nothing and leaves no trace.
 void forget_root() noexcept;
 
 }  // namespace sonde::record

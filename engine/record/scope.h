@@ -209,7 +209,7 @@ void write_span(ThreadState& thread, const ClosedSpan& span) noexcept;
 // when the handle's is not the innermost.
 bool cancel_scope(const ScopeHandle& handle) noexcept;
 inline constexpr std::int64_t kNoIndex = -1;
-// What an open scope is called, once that is known.
+// Gives an open scope another name and index, once it is known what it is.
 void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t index) noexcept;
 inline bool is_innermost(const ScopeHandle& handle) noexcept {
   return handle.stack->depth.load(std::memory_order_relaxed) == handle.slot + 1;
@@ -221,21 +221,21 @@ inline bool is_inside(const ScopeHandle& inner, const ScopeHandle& outer) noexce
 inline bool is_directly_inside(const ScopeHandle& inner, const ScopeHandle& outer) noexcept {
   return inner.stack == outer.stack && inner.slot == outer.slot + 1;
 }
-// How many scopes of its stack lie around this one.
+// The number of scopes around this one on its stack.
 inline std::uint32_t scopes_around(const ScopeHandle& handle) noexcept { return handle.slot; }
 
-// For the owner of the stack. The scopes that are open on it have these attributes from now on:
-// JSON members, of which `name` is the first. One that has an attribute of that name keeps its own.
-// `since`: only those that the same thread has opened from that sequence on; 0: all. The text is
-// interned (intern_rare): for what happens rarely.
+// For the owner of the stack. Adds attributes to the scopes that are open on it: JSON members, the
+// first of which is called `name`. A scope that has an attribute of that name keeps its own.
+// `since`: only scopes that this thread has opened from that sequence on; 0: all. The text is
+// interned (intern_rare), so this is for rare events.
 void add_attrs(Lane& stack, std::uint64_t since, std::string_view name,
                std::string_view members) noexcept;
 
-// Closes a scope that need not be the innermost: those opened in it go on, as children of what it
-// was in. For the owner of the stack.
+// For the owner of the stack. Closes a scope that need not be the innermost. The scopes inside it
+// stay open and become children of its parent.
 void close_beneath(ThreadState& thread, const ScopeHandle& handle, std::uint64_t now) noexcept;
-// As close_beneath, but the scopes in it go on as children of another scope of the same name, which
-// begins in its place.
+// As close_beneath(), but another scope of the same name begins in its place and becomes the parent
+// of the scopes inside.
 struct Renewal {
   std::int64_t index = 0;
   std::uint64_t end_ns = 0;    // of the scope that ends

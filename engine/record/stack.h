@@ -111,15 +111,15 @@ inline void pop_closed(Lane& stack) noexcept {
     detail::pop_closed(stack);
 }
 
-// An open scope ends at the event of the GPU that `event` returns; it is asked only where the scope
-// has GPU time.
+// Makes an open scope end at the GPU event that `event` returns. `event` is called only if the
+// scope has GPU time.
 template <typename Event>
 [[gnu::always_inline]] inline void end_on_gpu(const ScopeHandle& handle, Event event) noexcept {
   OpenScope& scope = handle.stack->stack[handle.slot];
   if ((scope.flags.load(std::memory_order_relaxed) & kHasGpu) != 0)
     scope.aux |= std::uint64_t{event()} << 32;
 }
-// An open scope has these attributes (interned) instead of those that it began with.
+// Replaces the attributes that an open scope began with. `attrs` are interned.
 inline void set_static_attrs(const ScopeHandle& handle, std::uint32_t attrs) noexcept {
   handle.stack->stack[handle.slot].static_attrs = attrs;
 }

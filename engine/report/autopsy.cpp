@@ -222,13 +222,14 @@ std::string recovery_text(const Autopsy& autopsy) {
                        plural(moved.spans, "span"), plural(moved.marks, "mark"),
                        plural(moved.open_scopes, "scope"), plural(moved.journals, "journal"));
     if (moved.damaged != 0)
-      out += fmt::format("could not be read and is lost: at least {}\n",
+      out += fmt::format("at least {} could not be read; what they held is lost\n",
                          plural(moved.damaged, "record"));
     for (const std::string& file : moved.files) out += fmt::format("  {}\n", file);
     out += fmt::format("see them with: sonde trace {}\n", autopsy.source);
   } else if (left && autopsy.kept) {
-    out += fmt::format("nothing was moved (--keep); to move it into the spool: sonde autopsy {}\n",
-                       autopsy.source);
+    out += fmt::format(
+        "nothing was moved (--keep); to move these records into the spool: sonde autopsy {}\n",
+        autopsy.source);
   }
   return out;
 }

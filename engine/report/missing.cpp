@@ -12,6 +12,17 @@
 
 namespace sonde::report {
 
+namespace {
+
+// Runs are numbered from 1 on, without gaps.
+std::string held_runs(const std::vector<std::string>& runs) {
+  if (runs.empty()) return "no run";
+  if (runs.size() == 1) return "only run 1";
+  return fmt::format("runs 1 to {}", runs.size());
+}
+
+}  // namespace
+
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t kSpoken = 10;
   std::string out;
@@ -29,8 +40,8 @@ std::string missing_line(const model::Missing& missing, std::string_view directo
   const std::string there = some_of(missing.there);
   switch (missing.what) {
     case What::kRun:
-      return fmt::format("there is no run {}: {} holds {} of them; see which with: sonde trace {}",
-                         missing.wanted, directory, missing.there.size(), directory);
+      return fmt::format("there is no run {}; {} holds {}; list them with: sonde trace {}",
+                         missing.wanted, directory, held_runs(missing.there), directory);
     case What::kRank:
       return fmt::format("no span has rank {}; the ranks are: {}", missing.wanted, there);
     case What::kName:

@@ -38,7 +38,8 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
       return "no epoch has begun yet; the first snapshot is taken at the end of an epoch";
     case Cause::kFirstEpoch:
       return fmt::format(
-          "the run is in its first epoch, for {} by now; the first snapshot is taken at its end",
+          "the run has been in its first epoch for {}; the first snapshot is taken at the end of "
+          "that epoch",
           long_duration(why.epoch_ns));
     case Cause::kOnTheWay:
       return "an epoch has ended, but its snapshot is not written yet; look again in a second";
@@ -50,7 +51,7 @@ std::string no_snapshots_line(const analysis::NoSnapshots& why) {
     case Cause::kUnknown:
       break;
   }
-  return "the run does not say why; its warnings may";
+  return "the run does not say why; see the warnings that it logged";
 }
 
 std::vector<std::string> no_snapshots_lines(std::span<const analysis::NoSnapshots> sessions) {

@@ -22,7 +22,8 @@ std::string run_heading(const model::RunPart& part, const model::Runs& runs, boo
 
 std::string added_up_line(const analysis::Summary& summary, std::size_t runs) {
   if (runs < 2 || summary.ranks.empty()) return {};
-  return fmt::format("adds up {} runs; --run last shows the newest alone, --run N another\n", runs);
+  return fmt::format("adds up {} runs; --run last shows only the newest, --run N only run N\n",
+                     runs);
 }
 
 }  // namespace sonde::report

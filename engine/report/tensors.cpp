@@ -149,8 +149,8 @@ std::string tensors_text(std::span<const TensorLine> lines, std::size_t left_out
   std::string out = draw_table(lines);
   if (left_out != 0) {
     out += fmt::format(
-        "the newest epoch of each tensor, {} of {} lines; --epoch N shows another, --tensor GLOB "
-        "all epochs of some tensors, --all everything\n",
+        "only the newest epoch of each tensor is shown, {} of {} lines; --epoch N shows one epoch, "
+        "--tensor GLOB all epochs of matching tensors, --all everything\n",
         lines.size(), lines.size() + left_out);
   }
   return out;

@@ -124,8 +124,8 @@ bool Examination::has_open(const base::Id& span) const {
 
 bool is_death(const model::Span& span) { return span.closed_by() == model::kClosedByDeath; }
 
-// Keeps the newest spans, their marks, and the newest of the other marks. These are on open scopes,
-// or on spans that closed earlier.
+// Keeps the newest spans with their marks, and the newest of all other marks. Those other marks are
+// on open scopes, or on spans that closed earlier.
 void Examination::shorten(ProcessState& process) const {
   const auto keep_last = [this](auto& items, auto time_of) {
     std::stable_sort(items.begin(), items.end(),

@@ -57,8 +57,8 @@ void Newest::look_in(const std::string& in, const std::vector<std::string>& name
   }
 }
 
-// The folder in `directory` that holds the newest run; where none does, the same in its folders, as
-// some APIs have a folder of their own for each session; "" if there is none either.
+// The folder in `directory` that holds the newest run. If none does, the folders inside them are
+// searched: some APIs use one folder per session. "" if there is no run at all.
 std::string newest_run_in(const std::string& directory) {
   constexpr std::size_t kMostInside = 4096;  // a folder with more entries is a data set
   std::vector<std::string> names, inside;

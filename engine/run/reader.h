@@ -25,7 +25,7 @@ class Reader {
     kJournalsFirst,
     kJournalsLast,  // children come before their parents, except across threads
   };
-  // Calls `take` with every batch. In those of journals, open scopes are spans without an end.
+  // Calls `take` with every batch. In a batch from a journal, open scopes are spans without an end.
   // `take` may change the batch or move from it.
   void each_batch(Detail detail, Order order, const std::function<void(model::Batch&)>& take);
 

@@ -44,7 +44,7 @@ Trace read_trace(Source& source, const TraceQuery& query);
 // What is known once a stream of spans has ended.
 struct Stream {
   model::Runs runs;
-  std::size_t chosen_runs = 0;  // those of the wanted rank, or the one that is wanted
+  std::size_t chosen_runs = 0;  // how many runs have the chosen rank; 1 if one run was chosen
   std::vector<model::Missing> missing;
   Skipped skipped;
 };

@@ -18,7 +18,8 @@
 
 namespace sonde::session {
 
-// Captures wake the drain thread this often at most; where epochs are short, several go together.
+// Captures wake the drain thread at most this often. If epochs are short, one wake-up serves
+// several captures.
 inline constexpr std::uint64_t kCapturesTogetherNs = 250'000'000;
 
 class CaptureQueue {
@@ -45,7 +46,7 @@ class CaptureQueue {
   std::size_t collected() const noexcept { return captures_.collected(); }
   std::vector<std::string> take_alarms() { return captures_.take_alarms(); }
   void give_up() { captures_.give_up(); }
-  // Whether captures were added, since the last call, that did not wake the drain thread.
+  // Whether captures were added since the last call without waking the drain thread.
   bool take_unannounced() noexcept { return unannounced_.exchange(false); }
   // The session ends: the files are written without pauses.
   void hurry() noexcept;

@@ -42,7 +42,7 @@ class Captures {
   // Records that the last collect took, without those for which there was no memory: these are
   // lost and counted.
   std::size_t collected() const noexcept { return collected_; }
-  // Messages about the first values of the session that are not finite; mostly there are none.
+  // Messages about the first values of the session that are not finite; usually empty.
   std::vector<std::string> take_alarms() { return alarms_.take_texts(); }
   // Stops waiting: every capture counts as complete, with the data it has.
   void give_up();

@@ -57,7 +57,8 @@ struct Delivery::Queue {
   bool over();
   // Serves the sink until the session is over: the work of its thread.
   void serve() noexcept;
-  // Does what there is to do now, where no thread could be started, until the deadline at most.
+  // For a sink whose thread could not be started: does its work on the calling thread, until the
+  // deadline at most.
   void serve_here(std::uint64_t deadline_ns) noexcept;
 
   const std::shared_ptr<Sink> sink;

@@ -28,11 +28,11 @@ class Delivery {
 
   // `bytes`: OutgoingBatch::bytes(), asked before another thread has the batch.
   void accept(const std::shared_ptr<const OutgoingBatch>& batch, std::size_t bytes) noexcept;
-  // The sink flushes once it has everything that was accepted before, and has `patience_ns` for it.
-  // Does not wait. `last`: also where the sink never got a batch.
+  // Asks the sink to flush after everything accepted so far, within `patience_ns`. Does not wait
+  // for that. `last`: the sink flushes even if it never got a batch.
   void flush(std::uint64_t patience_ns, bool last) noexcept;
-  // Any thread. Waits until the sink has everything that was accepted, and has flushed. A sink that
-  // has not moved since a wait in vain is not waited for again.
+  // Any thread. Waits until the sink has everything that was accepted, and has flushed. If an
+  // earlier wait timed out and the sink has finished nothing since, returns at once.
   void await(std::uint64_t deadline_ns) noexcept;
   // The session is over. Batches that the sink does not have by now are lost to it and counted.
   void close() noexcept;

@@ -163,8 +163,8 @@ void DrainLoop::run(Watch& watch, std::uint32_t seen_at_start) noexcept {
   }
 }
 
-// Ends the session if a log handler or a sink wanted that while records were moved; false when the
-// session is over, and perhaps gone. The lock is let go of meanwhile.
+// Ends the session if a log handler or a sink asked for that while records were moved. Releases the
+// lock meanwhile. False: the session is over, and the object may be gone.
 bool DrainLoop::run_put_off(const Watch& watch, std::unique_lock<std::mutex>& lock) noexcept {
   if (!base::has_put_off()) return true;
   lock.unlock();
@@ -184,8 +184,8 @@ void DrainLoop::use_idle_time(std::uint32_t seen) noexcept {
   });
 }
 
-// Until the next flush is due or the thread is woken; false when the session is over, and perhaps
-// gone. Signs of life are given meanwhile: an autopsy goes by them.
+// Sleeps until the next flush is due or the thread is woken. Meanwhile it gives signs of life,
+// which an autopsy relies on. False: the session is over, and the object may be gone.
 bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
                       std::unique_lock<std::mutex>& lock) noexcept {
   for (std::uint64_t left = interval_ns_; left != 0;) {
@@ -204,7 +204,8 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
   return true;
 }
 
-// Has a capture come, or is one complete? Where looking fails, the next tick looks again.
+// Has a capture been added, or is one complete? If this check throws, the answer is yes: the next
+// tick looks again.
 bool DrainLoop::has_captures(bool polls) noexcept {
   bool found = true;
   or_warn("tick", kTickFailed,

@@ -60,7 +60,8 @@ bool Waiting::resolve(const journal::GpuEvents& events, model::Span& span) {
 
 namespace {
 
-// What is known by now, without giving the events back: the drain thread will ask for them again.
+// Finds the GPU times that are known already, and keeps the events: the drain thread will ask for
+// them again.
 class GpuPeek : public journal::OwnSpans {
  public:
   journal::Uncertain uncertain(std::uint64_t) override { return journal::Uncertain::kRead; }

@@ -31,16 +31,17 @@ class Engine {
   // Ending a session, in three steps. The second is not quiet, because sinks may need the GIL.
   void begin_stop();  // quiet: closes every open scope
   void await_stop();  // not quiet: drains and writes
-  // Quiet: back to memory. Returns what is left of the session, its sinks among it: to be dropped
-  // where the caller is not quiet any more, because a sink may need the GIL to go.
+  // Quiet. Moves the journal back to memory. Returns what is left of the session, including its
+  // sinks. The caller drops it when it is no longer quiet, because destroying a sink may need the
+  // GIL.
   std::shared_ptr<void> finish_stop();
   // Not quiet. Waits 2 s at most until the host's log handler has what was logged.
   static void await_messages() noexcept;
   // Is this a thread of the profiler that calls a sink or a log handler of the host at this moment?
   // It must not begin a session, nor take the three steps.
   static bool hands_over() noexcept;
-  // Any thread, before the three steps. True where hands_over() is: `stop` is called once the sink
-  // or handler has returned, with no lock held.
+  // Any thread, before the three steps. If hands_over() is true, keeps `stop`, calls it without any
+  // lock once the sink or handler has returned, and returns true.
   static bool put_off_stop(std::function<void()> stop);
   bool active() const noexcept;
   // Calls Session::awaken of the session, if there is one.

@@ -35,10 +35,11 @@ class JournalKeeper {
 
   // -- quiet: no other thread of the host records --
 
-  // Puts the journal on its file; where that is not possible, recording goes on in memory. The root
+  // Puts the journal on its file; if that is not possible, recording goes on in memory. The root
   // span is in the header already.
   void open(Complaints& complaints);
-  // The session is over: back to memory. The file stays if it has what the spool has not.
+  // The session is over: moves the journal back to memory. Its file stays if it has records that
+  // the spool does not have.
   void release();
 
   // -- the draining thread (drain_loop.h) --

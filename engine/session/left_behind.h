@@ -1,4 +1,4 @@
-// What the spool has not got when the session ends.
+// What is not in the spool when the session ends.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace sonde::session {
 
 struct LeftBehind {
-  std::uint64_t batches = 0;  // that still wait
-  Contents waiting;           // what is in those; the journal has it too, if there is one
-  Contents given_up;          // no longer in the journal either
-  std::string why;            // the last error; "" where that is not known
+  std::uint64_t batches = 0;  // batches that still wait
+  Contents waiting;           // their records; also in the journal, if there is one
+  Contents given_up;          // records that the journal does not have any more either
+  std::string why;            // the last error; "" if it is not known
 };
 
 }  // namespace sonde::session

@@ -14,7 +14,8 @@
 
 namespace sonde::session {
 
-// What a reader wants of the marks: only how many each span has, also their text, or all of them.
+// In which form a reader wants the marks: only how many each span has, also their text, or all of
+// them.
 enum class MarksAs { kCount, kText, kMarks };
 
 // Not thread-safe: the drain lock guards it (Shared::lock).

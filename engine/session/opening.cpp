@@ -37,7 +37,7 @@ void Session::begin() {
     if (options_.on_demand && Journal::instance().lane_count() == 0) {
       Journal::instance().on_first_lane(&Engine::awaken_session);
     } else {
-      // What was recorded before has to be kept, so such a session opens at once.
+      // Something has been recorded already and must be kept, so the session opens at once.
       asleep_.store(false);
       open(complaints);
     }

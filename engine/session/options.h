@@ -29,12 +29,13 @@ struct Options {
   snapshot::BlobOptions blobs;  // raw tensors, below the output directory
   std::string attrs;            // of the session span, JSON members
   bool handle_signals = true;  // finish cleanly on SIGTERM and SIGHUP that the host does not handle
-  // For a child process: there is no thread, no file and no signal handler before something is
-  // recorded; if nothing ever is, nothing is left behind.
+  // For a child process: the session has no thread, file or signal handler until something is
+  // recorded. If nothing is ever recorded, it leaves nothing behind.
   bool on_demand = false;
 
-  // These three are not called by the draining thread, but each by a thread of its own (outlets of
-  // one target share it; delivery.h), never with a lock held that a recording thread could want.
+  // The draining thread calls none of these three. Each is called on a thread of its own (outlets
+  // with one target share a thread; delivery.h), and never with a lock held that a recording thread
+  // may want.
   std::vector<LineOutlet> lines;                   // closed spans as text
   std::function<void(std::string_view)> on_batch;  // each batch as JSON
   // Further sinks; none of them is durable (see sinks.h).

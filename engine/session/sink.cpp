@@ -14,7 +14,7 @@ void say_sink_failed(std::string_view name, std::string_view what) noexcept {
     base::note_swallowed(place);
     base::log_once(base::LogLevel::kWarning, "flush", place,
                    "the " + std::string(name) + " sink failed (" + std::string(what) +
-                       "): this batch may be missing there, and later ones are tried",
+                       "): this batch may be missing there; later batches are still sent to it",
                    "fix what the error names");
   } catch (...) {
     // No memory for the message.

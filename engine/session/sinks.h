@@ -33,7 +33,8 @@ class Sinks {
   // batch.
   bool durable() const noexcept { return spool_ != nullptr; }
 
-  // Returns the batch, for the next one to use its memory, or null where it is still needed.
+  // Returns the batch if no sink needs it any more, so that the next batch can use its memory;
+  // otherwise null.
   std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.
@@ -45,12 +46,12 @@ class Sinks {
   bool flush(std::uint64_t patience_ns, bool last) noexcept;
   // Any thread. Waits until the sinks that are not durable have everything that was accepted.
   void await(std::uint64_t deadline_ns) noexcept;
-  // The session is over: a sink that is not done by now is left behind.
+  // The session is over: a sink that has not finished is left behind.
   void close() noexcept;
 
   // The rest is for the durable sink; without one nothing happens.
 
-  // For the draining thread: what is not written yet, and what never will be.
+  // For the draining thread. The batches that are not written yet, and what was given up.
   LeftBehind left_behind() const;
   // The journal started over: positions in it are void.
   void forget_positions();
@@ -58,7 +59,8 @@ class Sinks {
   void abandon();
   // Does a slice of the work that can wait; true when there is nothing left to do.
   bool tidy_some() { return !spool_ || spool_->tidy_some(); }
-  // Any thread. The path of the file with this span is wanted, once it is written.
+  // Any thread. Asks for the path of the file with this span. found_in() gives it once the file is
+  // written.
   void find(const base::Id& span);
   // "": it is not written. For the draining thread, or while no other thread records.
   std::string found_in() const { return spool_ ? spool_->found_in() : std::string(); }

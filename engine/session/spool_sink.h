@@ -50,7 +50,8 @@ class SpoolSink : public Sink {
   // Learns what lies in the directory, a slice per call; true when there is nothing left to do.
   bool tidy_some() { return directory_.scan_some(); }
 
-  // Any thread. The path of the file with this span is wanted, once it is written.
+  // Any thread. Asks for the path of the file with this span. found_in() gives it once the file is
+  // written.
   void find(const base::Id& span);
   // "": it is not written yet. For the draining thread (drain_loop.h), or while no other thread
   // records.

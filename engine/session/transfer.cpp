@@ -90,7 +90,8 @@ bool Transfer::next_batch() {
   return more;
 }
 
-// Without memory for it the batch goes on alone: its records are out of the rings already.
+// If there is no memory for the context, the batch goes on without it: its records have left the
+// rings already.
 void Transfer::add_context(OutgoingBatch& batch) noexcept {
   try {
     for (const model::Span& span : batch.records.spans)

@@ -30,8 +30,8 @@ class Transfer {
 
   // Moves what is recorded now. Spans that wait for the GPU are left where they are.
   void drain();
-  // As drain(), again and again until no span waits, or the time is over. `give_up`: spans that
-  // still wait then are written without their GPU time.
+  // Calls drain() until no span waits for the GPU, or the time is over. `give_up`: spans that still
+  // wait then are written without their GPU time.
   void await_gpu(std::uint64_t patience_ns, bool give_up);
   // Moves the captures that are complete. Waits that long for statistics and for files under way.
   void await_captures(std::uint64_t statistics_ns, std::uint64_t blobs_ns);
@@ -41,8 +41,9 @@ class Transfer {
   bool was_cut_short() const;
   // Begins again where pages of the journal were lost, and returns true. The drain lock is held.
   bool start_over_if_lost();
-  // The session is over, and the file that it leaves behind has all that was not read: empties the
-  // rings, or the next session would write it, too. The drain lock is held.
+  // The session is over, and its journal file stays with the records that were not read. Empties
+  // the rings; otherwise the next session would write these records too. The caller holds the drain
+  // lock.
   void leave_unread();
   // Gives large buffers back to the system.
   void shrink() noexcept {

@@ -63,9 +63,9 @@ class BlobWriter {
   // `wake` is called on the writer's thread whenever a blob is done with.
   BlobWriter(std::string directory, BlobOptions options, std::function<void()> wake);
   ~BlobWriter();
-  // The session waits for what is not written yet: no more pauses.
+  // The session is waiting for the files: writes without pauses from now on.
   void hurry() noexcept;
-  // What is not written is given up. Waits a moment for the thread, which may hang on a dead disk.
+  // Gives up what is not written. Waits a moment for the thread, which may hang on a dead disk.
   void stop();
 
   // To be called before copying. Empty if too much waits already, which is logged once; lose() then

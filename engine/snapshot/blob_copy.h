@@ -13,7 +13,8 @@
 
 namespace sonde::snapshot {
 
-// Not part of a forked child, and given back piece by piece as it is written.
+// A copy in memory that a forked child does not inherit, and that is freed piece by piece as it is
+// written.
 class BlobCopy : public BlobSource {
  public:
   // tensors[i] is described by described[i] and made contiguous. Null where the memory cannot be

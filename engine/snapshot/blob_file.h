@@ -21,15 +21,15 @@ class BlobFile {
   BlobFile& operator=(const BlobFile&) = delete;
   ~BlobFile();
 
-  // In `directory`, which is made if need be. Refuses where less than `bytes` and some more are
-  // free: a disk that this file fills up is full for the host's own files too.
+  // Creates the file in `directory`, which is created if it does not exist. Fails unless `bytes`
+  // and some more are free: a disk that this file fills up is full for the host's own files too.
   base::Status open(const std::string& directory, std::uint64_t bytes);
   // Sends the piece to the disk before it returns, so that there is never so much unwritten data
   // that the system holds up other writers.
   base::Status append(std::span<const std::byte> piece);
-  // As `<directory>/<folder>/<stem>.safetensors`, or `<stem>-2.safetensors` and so on where that is
-  // taken; `path` is where it is. Waits until the disk has all of it: what has a name is whole,
-  // also after a loss of power.
+  // Names the file `<directory>/<folder>/<stem>.safetensors`, or `<stem>-2.safetensors` and so on
+  // if that name is taken; `path` gets the name. Waits until the disk has all of the file: a file
+  // with a name is complete, even after a loss of power.
   base::Status publish(std::string_view folder, std::string_view stem, std::string& path);
 
   // Removes what dead processes left in `directory`.

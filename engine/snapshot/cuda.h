@@ -17,7 +17,7 @@
 
 namespace sonde::snapshot {
 
-// Begins to compile the kernels for this device, on another thread, unless that is done.
+// Starts compiling the kernels for this device on another thread, unless they are compiled already.
 CudaState prepare_cuda(int device) noexcept;
 // As prepare_cuda, and waits until it is done.
 CudaState await_cuda(int device) noexcept;
@@ -36,9 +36,10 @@ class CudaStatistics final : public Pending {
   CudaStatistics();
   ~CudaStatistics() override;
 
-  // Measures tensors of one device, whose data are its addresses, after all that `stream` holds now
-  // and before all that it gets from now on: they need not outlive this call. tensors[i] is the
-  // capture's record number records[i]. Each can be measured. False: nothing was begun.
+  // Measures tensors of one device; their `data` are addresses on that device. The work is ordered
+  // after everything that is in `stream` now and before everything that comes later, so the tensors
+  // may be changed or freed after this call. tensors[i] belongs to record records[i] of the
+  // capture. All must be measurable (cuda_can_measure). False: nothing was started.
   bool begin(int device, void* stream, std::span<const Tensor> tensors,
              std::vector<std::size_t> records) noexcept;
 

@@ -17,7 +17,7 @@
 
 namespace sonde::snapshot {
 
-// Where a tensor lies. Contiguous where that is a GPU.
+// A tensor and the place of its memory. On a GPU it is contiguous.
 struct Placed {
   Tensor tensor;
   int device = -1;         // -1: in memory

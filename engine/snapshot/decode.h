@@ -1,6 +1,6 @@
-// Elements of a tensor as numbers the kernels can work with: those of 16 bits as float, wider ones
-// as double, both without loss but for integers beyond 2^53. Those of 8 bits are never decoded one
-// by one: there are 256 of them, which are counted.
+// Decodes elements of a tensor into numbers that the kernels can work with: elements of 16 bits
+// become float, wider ones double. Nothing is lost except digits of integers beyond 2^53. Elements
+// of 8 bits are not decoded one by one: there are only 256 values, which are counted.
 #pragma once
 
 #include <array>

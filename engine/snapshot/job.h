@@ -1,5 +1,5 @@
-// The work on one tensor: pieces that any thread may do in any order, in one phase after the other.
-// What they find is put together in the order of the pieces, so the result is always the same.
+// The work on one tensor: phases that follow each other, each of pieces that any threads may do in
+// any order. The results are combined in the order of the pieces, so they are always the same.
 #pragma once
 
 #include <cstddef>

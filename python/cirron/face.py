@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-# What to do, by the key of a message. The message itself is where the trouble is noticed.
+# Key of a message -> what to do. The rest of the message is in the code that notices the trouble.
 ADVICE = {
     "spool-cap": "raise spool_max_bytes (CIRRON_SPOOL_MAX_BYTES) or move files away",
     "spans-dropped": "span_drop_count in health() counts them: record less often",

@@ -18,9 +18,9 @@ inline bool interpreter_is_ending() noexcept {
 // The exception is raised again in the program, as soon as that runs.
 void pass_on() noexcept;
 
-// For callbacks that do not handle their own errors, with what one of them has raised. True: it was
-// an error, which is dropped, and the caller counts it. False: it was an interrupt (no Exception),
-// which is passed on, or nothing was raised.
+// For callbacks that do not handle their own errors: deals with the exception that one has raised.
+// True: it was an error; it is dropped, and the caller counts it. False: it was an interrupt such
+// as KeyboardInterrupt, which is passed on to the program, or nothing was raised.
 bool drop_error() noexcept;
 
 // For callbacks that handle their own errors.

@@ -1,4 +1,5 @@
-// The GPU is looked at only from the moment at which the program itself begins to use it.
+// Watches for the moment at which the program begins to use a GPU. Before that, the GPU is not
+// touched.
 #pragma once
 
 namespace sonde::native {

@@ -1,11 +1,11 @@
-// Calls of functions that jax.jit has made. The function object stays the same. Only its vectorcall
-// pointer, through which bytecode calls it, is exchanged.
+// Follows calls of functions that jax.jit has made. The function object stays the same; only its
+// vectorcall pointer, through which bytecode calls it, is replaced.
 //
-// A function that differentiates (seen while JAX traces it) and gets back what it has returned is a
-// training step. If arrays that it got, and that have a counterpart of the same shape in its
-// result, are replaced between its calls by something that it did not return, then it returns
-// gradients, and the program updates elsewhere: it is a backward. Python code of ours
-// (hooks/jax.py) decides which of the two it is, at the first calls only.
+// A followed function differentiates, which is seen while JAX traces it. If it gets back what it
+// returned, it is a training step. If arguments that have a counterpart of the same shape in its
+// result are replaced between calls by arrays that it did not return, it only computes gradients
+// and the program updates elsewhere: it is a backward. hooks/jax.py decides which, during the first
+// calls.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

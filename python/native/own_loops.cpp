@@ -60,10 +60,10 @@ std::uint32_t with_dispatch(std::uint32_t attrs) {
   return both;
 }
 
-// To be called when the innermost scope was just opened. Where a device works on its own, the time
-// of this scope is that of handing work over, and so is the time of a step and an epoch that hooks
-// have opened around it. (Steps and epochs that the program opens may wait for the device.) An
-// update that is a whole step is named so.
+// To be called right after the innermost scope was opened. `dispatch`: the host only hands work to
+// a device, so the durations of this scope and of the step and epoch that hooks have opened around
+// it are marked as dispatch. (Steps and epochs that the program opens may wait for the device.)
+// `renamed`: the name of an update that is a whole step.
 void describe(const Training& training, Here here, bool dispatch, std::uint32_t renamed) {
   const hook::Names& name = hook::names();
   const record::ScopeView top = record::top_of(here.stack);
@@ -168,8 +168,8 @@ PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyMethodDef g_functions[] = {
     {"module_begins", as_method(module_begins), METH_FASTCALL,
-     "module_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
-     "the program's own begins; its number, for module_ends. dispatch: its time is that of "
+     "module_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" begins in a "
+     "loop that the program wrote; its number, for module_ends. dispatch: its time is that of "
      "handing work to a device. owned: an optimizer is known that trains the model."},
     {"module_ends", as_method(module_ends), METH_FASTCALL,
      "module_ends(number, exception)\n--\n\nIt has returned (None) or raised."},

@@ -85,7 +85,7 @@ PyMethodDef g_functions[] = {
      "As if it had never been entered; false when something was recorded in it since."},
     {"mark", as_method(mark), METH_VARARGS | METH_KEYWORDS,
      "mark(scope, name, value, summary=False)\n--\n\n"
-     "Attach a float to this very scope, also when it is closed by now."},
+     "Attaches a float to the span of this scope, even if it is closed."},
     {"claim_levels", claim_levels, METH_VARARGS,
      "claim_levels(scope, epochs, steps, validation=False)\n--\n\n"
      "While this scope is open, hooks open no epoch, no step, no validation below it."},

@@ -116,7 +116,8 @@ void add_snapshots(nb::module_& snapshots) {
       .def("__len__", [](const Captured& self) { return self.names.size(); })
       .def_ro("names", &Captured::names,
               "Names of the parameters; for gradients the same, without .grad.")
-      .def("zeros", &zeros, "The names of those that are all zero, as far as is known by now.");
+      .def("zeros", &zeros,
+           "The names of tensors whose values are all zero, as far as is known yet.");
   snapshots.def("parameter_ids", &parameter_ids, nb::arg("source"),
                 "Name and id() of each parameter of a module or of pairs.");
   snapshots.def("capture", &capture, nb::arg("models"), nb::arg("gradients"),
@@ -126,7 +127,7 @@ void add_snapshots(nb::module_& snapshots) {
   snapshots.def(
       "submit", &submit, nb::arg("captured"), nb::arg("sequence"), nb::arg("epoch").none(),
       nb::arg("step").none(), nb::arg("mode"), nb::arg("more"),
-      "Hand captures of one kind, each with its attributes, to the session as part of this "
+      "Hands captures of one kind, each with its attributes, to the session as part of an "
       "epoch.");
 }
 

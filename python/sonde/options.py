@@ -142,7 +142,7 @@ def check_hook_options(name: str, tables: object) -> dict[str, dict[str, object]
 
 def _check_hook_option(name: str, key: tuple[str, str], value: object) -> None:
     if key not in NUMBERS | PARTS:
-        raise ValueError(f"{name}: there is no such option of a hook")
+        raise ValueError(f"{name}: no hook has an option of this name")
     if key in NUMBERS and not is_count(value):
         raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}")
     if key in PARTS and not isinstance(value, bool):

@@ -226,7 +226,7 @@ def _is_child() -> bool:
 
 
 def _safely(ask: Callable[[], _T]) -> _T | None:
-    """Asks about the internals of a framework; None where that raises."""
+    """Looks at the internals of a framework; None if that raises."""
     try:
         return ask()
     except Exception:

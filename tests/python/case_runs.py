@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -60,7 +61,10 @@ class CaseRun:
     def runs(self):
         """How many runs `sonde trace` tells apart in the directory."""
         text = sonde("trace", self.output, "--run", "100000").stderr
-        return int(text.split(" of them")[0].split()[-1]) if "holds" in text else 1
+        if "holds no run;" in text:
+            return 0
+        held = re.search(r"holds (?:only run|runs 1 to) (\d+);", text)
+        return int(held[1]) if held else 1
 
 
 def run_case(folder, name, *args, then=None, status=0, **options):

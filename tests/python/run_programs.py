@@ -83,7 +83,7 @@ class Program:
     def run_count(self):
         """The number of runs, as the command counts them."""
         asked = sonde("trace", self.out, "--run", "999")
-        return int(re.search(r"holds (\d+) of them", asked.stderr)[1])
+        return int(re.search(r"holds (?:only run|runs 1 to) (\d+);", asked.stderr)[1])
 
     def sessions(self):
         return self.spool().named("cirron.session")

@@ -235,7 +235,7 @@ def test_trace_of_a_run_that_is_not_there(three_runs, more):
     directory, _ = three_runs
     done = sonde("trace", directory, "--run", "4", *more)
     assert done.stdout == "(no spans)\n"
-    assert "there is no run 4" in done.stderr and "holds 3 of them" in done.stderr
+    assert "there is no run 4" in done.stderr and "holds runs 1 to 3" in done.stderr
     for wrong in ("0", "-1", "first", "1.5", "+1", "1x", "0x1", "99999999999999999999"):
         assert "--run" in sonde("trace", directory, "--run", wrong, *more, status=2).stderr
 
@@ -259,7 +259,7 @@ def test_a_scope_called_session_is_no_run(tmp_path):
     run_python(code, tmp_path)
     assert "http.session" in sonde("trace", tmp_path).stdout
     assert "adds up" not in sonde("trace", tmp_path, "--summary").stdout
-    assert "holds 1 of them" in sonde("trace", tmp_path, "--run", "9").stderr
+    assert "holds only run 1;" in sonde("trace", tmp_path, "--run", "9").stderr
 
 
 def test_ranks_that_run_together_are_one_run(tmp_path):

@@ -226,7 +226,7 @@ def test_runs(tmp_path):
     assert {record["run"] for record in records} == {2}
     none = sonde("snapshots", tmp_path, "--run", "3")
     assert none.stdout == "(no snapshots)\n"
-    assert "there is no run 3" in none.stderr and "holds 2 of them" in none.stderr
+    assert "there is no run 3" in none.stderr and "holds runs 1 to 2" in none.stderr
     assert json.loads(sonde("snapshots", tmp_path, "--run", "3", "--json").stdout) == []
     assert "--run" in sonde("snapshots", tmp_path, "--run", "0", status=2).stderr
 

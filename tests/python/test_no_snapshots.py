@@ -154,7 +154,8 @@ def test_a_run_in_its_first_epoch(tmp_path):
         said = why(tmp_path)
         child.signal(signal.SIGKILL)
         child.process.wait()
-    assert "the run is in its first epoch, for " in said and "taken at its end" in said
+    assert "the run has been in its first epoch for " in said
+    assert "taken at the end of that epoch" in said
     # Before and after recovery.
     for _ in range(2):
         assert "the process died before its first epoch had ended" in why(tmp_path)

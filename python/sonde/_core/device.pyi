@@ -1,7 +1,7 @@
 """The work of devices without events, and the kernels for NVIDIA GPUs."""
 
 def watch_queue() -> None:
-    """From here on the work of a device is followed: scopes with gpu=True get their time there."""
+    """Starts to follow the work of a device: scopes with gpu=True get their device time from it."""
 
 def unwatch_queue() -> None:
     """Ends what ``watch_queue`` began."""
@@ -16,9 +16,9 @@ def abandon_work(piece: int) -> None:
     """It will never be known when this piece, or one before it, was finished."""
 
 def want_kernels(nvrtc: list[str] | None) -> None:
-    """Compile the kernels once the program uses a GPU, with NVRTC from one of these paths.
+    """Compiles the kernels as soon as the program uses a GPU, with NVRTC from one of these paths.
 
-    The likeliest path comes first. None: do not.
+    The likeliest path comes first. None: the kernels are not wanted.
     """
 
 def await_kernels(device: int) -> str:

@@ -1,13 +1,13 @@
 """What hooks say of training loops: steps, trainers, loops of frameworks other than torch."""
 
 def begin_session() -> None:
-    """A session begins: options are the usual ones, counts are zero."""
+    """Begins a session: sets options to their defaults and counts to zero."""
 
 def set_epoch_steps(number: int) -> None:
-    """How many steps make an epoch where there is no loader."""
+    """Sets how many steps make an epoch without a loader."""
 
 def finish_all() -> None:
-    """What the hooks have opened ends here, on every thread."""
+    """Ends what the hooks have opened, on every thread."""
 
 def steps_taken() -> int:
     """How many steps the optimizers have taken in this session."""
@@ -16,7 +16,7 @@ def steps_skipped() -> int:
     """How many steps mixed precision has skipped in this session."""
 
 def trainer_begins() -> None:
-    """A trainer runs from here on: it opens the epochs, and there is no step outside them."""
+    """A trainer begins to run: it opens the epochs, and outside them there are no steps."""
 
 def trainer_ends() -> None:
     """The trainer has ended."""
@@ -46,10 +46,10 @@ def announce_epoch_end() -> None:
     """The innermost open epoch is over for snapshots, although its scope stays open."""
 
 def set_last_batch(last: bool) -> None:
-    """Whether the epoch ends with the batch that was just fetched."""
+    """Tells whether the epoch ends with the batch that was just fetched."""
 
 def module_begins(what: str, dispatch: bool, owned: bool) -> int:
-    """A "forward" or a "backward" begins in a loop of the program's own; returns its number.
+    """A "forward" or a "backward" begins in a loop that the program wrote; returns its number.
 
     dispatch: its time is that of handing work to a device. owned: an optimizer is known that
     trains the model.

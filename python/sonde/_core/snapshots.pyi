@@ -67,7 +67,7 @@ class Captured:
         """Names of the parameters; for gradients the same, without ``.grad``."""
 
     def zeros(self) -> list[str]:
-        """The names of tensors whose values are all zero, as far as is known by now."""
+        """The names of tensors whose values are all zero, as far as is known yet."""
 
 def parameter_ids(source: Any) -> list[tuple[str, int]]:
     """Name and id() of each parameter of a module, or of pairs of a name and a tensor."""
@@ -84,8 +84,9 @@ def capture(
 ) -> Captured:
     """Statistics of the parameters of models, or of the gradients of some of them.
 
-    ``whole``: the tensors themselves as well. ``resolve`` is asked about tensors that are not plain
-    memory (and whether they are parts of one), ``fallback`` measures what lies on other devices.
+    ``whole``: copies the tensors too. ``resolve`` gets the tensors that are not plain memory, each
+    with whether it is a part of a tensor, and says what to measure instead. ``fallback`` measures
+    tensors on devices that the extension cannot read.
     """
 
 def submit(
@@ -98,5 +99,5 @@ def submit(
 ) -> None:
     """Hands captures of one kind, each with its attributes, to the session as part of an epoch.
 
-    more: those of the other kind follow at once.
+    more: the captures of the other kind follow at once.
     """

@@ -78,7 +78,7 @@ class Wrapped:
         return Wrapped._sonde_wrap(deepcopy(self._sonde_given, memo))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """In two steps, because the estimator may refer to what stands for it."""
+        """In two steps, because the estimator may refer to the object that stands for it."""
         given = self._sonde_given
         return Wrapped._sonde_blank, (type(given),), given, None, None, attach
 
@@ -96,7 +96,8 @@ class Wrapped:
         return clone_wrapped
 
 
-# id of an estimator -> what stands for it. That keeps the estimator alive, so the id stays its own.
+# id of an estimator -> the object that stands for it. While that object lives, it keeps the
+# estimator alive, so no other object has this id.
 _known: dict[int, ReferenceType[Any]] = {}
 
 

@@ -17,8 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-# Name of a hook -> packages of which one must be installed, and modules whose import puts the hook
-# in place. In the order of installation: where several would open epochs and steps, the first does.
+# Name of a hook -> packages, one of which must be installed; modules whose import installs the
+# hook. Hooks are installed in this order: if several could open epochs and steps, the first one
+# does.
 KNOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "transformers": (("transformers",), ("transformers.trainer",)),
     "tensorflow": (("tensorflow", "keras"), ("keras", "tensorflow")),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def end_own_loops() -> None:
-    """A hook is taken away. Where torch is imported, its hook still follows the loops."""
+    """Ends the loops when a hook is removed, unless torch is imported: its hook follows them."""
     if "torch" not in sys.modules:
         _core.loops.finish_all()
 

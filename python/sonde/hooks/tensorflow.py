@@ -9,10 +9,10 @@
 | device time | on jax: a callback of ours, which Keras calls on threads of its own when |
 | | the metrics of a batch have arrived: the device has finished it then |
 
-Keras reads the metrics of every batch by itself, whatever callbacks there are, and on most backends
-on threads of its own, some time after the batch. Our callback takes those floats and never reads a
-tensor: no synchronisation is added. When a batch begins and ends is seen where ``CallbackList`` is
-called, on the training thread; so a span also covers what the user's callbacks do in it.
+Keras reads the metrics of every batch anyway, on most backends on threads of its own and some time
+after the batch. Our callback takes those floats and never reads a tensor, so no synchronisation is
+added. The beginning and end of a batch are taken on the training thread, where ``CallbackList`` is
+called, so a span also covers the user's callbacks.
 
 No batches are recorded in a validation or a predict. With ``steps_per_execution=n`` one batch span
 covers n steps and has the number of the first. Where the backend fetches before the batch begins
@@ -307,7 +307,7 @@ class _Fit(_Run):
         self.queued = False  # by jax: handed to the device, not waited for
         self.pieces: dict[int, int] = {}  # work on its way, by number of the batch
         self.model: Callable[[], Any] = lambda: None
-        # Batches whose metrics are on their way; metrics of which marks are still to be made.
+        # Batches whose metrics have not arrived; metrics that have not become marks yet.
         self.expected: dict[int, _core.scope | None] = {}
         self.arrived: deque[tuple[_core.scope | None, Logs]] = deque()
 
@@ -444,7 +444,7 @@ def _callback_class(keras: ModuleType) -> Any:
 
 def _clock_class(keras: ModuleType) -> Any:
     class Clock(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-        """Is called when the metrics of a batch are there: the device has finished that batch."""
+        """Called when the metrics of a batch have arrived: the device has then finished it."""
 
         async_safe = True
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
-    """Its parameters, in its order; empty where they are not known."""
+    """Its parameters, in its order; empty if they are not known."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:
         return [each for group in groups for each in group["params"]]
@@ -39,10 +39,10 @@ def own_names(optimizer: Any) -> list[str]:
 
 
 def pieces(optimizer: Any) -> list[list[Any]]:
-    """Its parameters, in groups by which other optimizers own them too.
+    """Its parameters, one group for each set of other optimizers that own them too.
 
-    Where two optimizers own a parameter, only the newer capture counts, and a capture is dropped as
-    a whole.
+    If two optimizers own a parameter, only the newer capture counts. A capture can only be dropped
+    as a whole, so each group is captured by itself.
     """
     parameters = parameters_of(optimizer)
     others = [other for other in _core.snapshots.seen_optimizers() if other is not optimizer]

@@ -221,11 +221,11 @@ class Recorder:
         gone: list[Gone],
         common: dict[str, Any],
     ) -> list[tuple[_core.snapshots.Captured, dict[str, Any]]]:
-        """One gradient of each parameter: that of the last step, else the one that is there now,
-        else that of an earlier step.
+        """One gradient of each parameter: from the last step; otherwise the one that the parameter
+        has now; otherwise from an earlier step.
 
-        A gradient that is there now is newer than those of earlier steps. It may be that of a step
-        that was skipped.
+        The one that it has now is newer than any from an earlier step. It may be from a step that
+        was skipped.
         """
         last = [taken for taken in epoch.taken if taken.likely and taken.is_last(steps)]
         earlier = [taken for taken in epoch.taken if taken not in last]

@@ -60,7 +60,7 @@ TEST_F(Iterations, ABackwardThroughALookShowsThatEvaluationModeTrains) {
   };
   for (int i = 0; i < 3; ++i) in_eval();
   finish();
-  // (The first time it is too late to take anything back: a scope of the program's is in there.)
+  // (The first time it is too late to take anything back: a scope of the program is in there.)
   EXPECT_EQ(tree(), "epoch[0](" + steps(2) +
                         " validation(forward:eval mine backward) step[2](optimizer_step) " +
                         steps(2, "(forward:eval mine backward optimizer_step)", 3) + ")");

@@ -218,7 +218,7 @@ TEST_F(JudgeMoves, AFurtherFetchIsInTheEpochThatIsOpen) {
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kItsOwn);
   pass_.trained = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, true, true), EpochOfFetch::kInsteadOfCounted);
-  // A scope of the program's has closed the epoch of the pass: the pass gets no other.
+  // A scope of the program has closed the epoch of the pass: the pass gets no other.
   pass_.relation.orphan = true;
   EXPECT_EQ(judge_epoch_of_fetch(pass_, false, false), EpochOfFetch::kPresent);
 }
@@ -286,7 +286,7 @@ TEST_F(JudgeMoves, ALoopIsOverWithItsLastStep) {
 TEST_F(JudgeMoves, APassGetsTheEpochThatItsStepLiesDirectlyIn) {
   pass_.role = Role::kMember;
   Evidence seen = in_step_of(nothing(), &pass_);
-  EXPECT_FALSE(can_promote(seen)) << "a scope of the program's is between the step and the epoch";
+  EXPECT_FALSE(can_promote(seen)) << "a scope of the program is between the step and the epoch";
   seen.step_in_counted = true;
   EXPECT_TRUE(can_promote(seen));
   seen.outer = &other_;

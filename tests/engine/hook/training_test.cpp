@@ -422,7 +422,7 @@ TEST_F(TrainingTree, TrainingThatLookedLikeValidation) {
   EXPECT_EQ(tree(), "epoch[0]" + epoch + " epoch[1]" + epoch);
 }
 
-TEST_F(TrainingTree, TrainingThatLookedLikeValidationInSomebodysEpoch) {
+TEST_F(TrainingTree, TrainingThatLookedLikeValidationInAnEpochOfTheProgram) {
   Loader loader;
   const auto epoch = testing::open("epoch");
   auto pass = loader.iterate();
@@ -437,7 +437,7 @@ TEST_F(TrainingTree, TrainingThatLookedLikeValidationInSomebodysEpoch) {
             "step[1](data_load forward backward optimizer_step))");
 }
 
-TEST_F(TrainingTree, TrainModeForwardInSomebodysValidationOpensNoStep) {
+TEST_F(TrainingTree, TrainModeForwardInAValidationOfTheProgramOpensNoStep) {
   Loader loader;
   const auto check = testing::open("validation");
   auto pass = loader.iterate();

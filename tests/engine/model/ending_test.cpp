@@ -31,7 +31,7 @@ TEST(Ending, OfASpan) {
   EXPECT_EQ(boom.message, "two\nlines") << "as the program gave it";
   EXPECT_EQ(boom.closed_by, "death");
   EXPECT_FALSE(ending_of(with(R"("ended_by":"exit")", 1)).unusual())
-      << "an attribute of the program's";
+      << "an attribute of the program";
 }
 
 TEST(Ending, OfASession) {

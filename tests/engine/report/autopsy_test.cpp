@@ -160,8 +160,8 @@ TEST(AutopsyText, KeptAndLost) {
   EXPECT_NE(text.find("lost while it ran, because its buffers were full: 12 records"),
             std::string::npos);
   EXPECT_NE(text.find("unreadable in its journal: 1 record\n"), std::string::npos);
-  EXPECT_TRUE(
-      text.ends_with("nothing was moved (--keep); to move it into the spool: sonde autopsy out\n"))
+  EXPECT_TRUE(text.ends_with(
+      "nothing was moved (--keep); to move these records into the spool: sonde autopsy out\n"))
       << text;
 }
 
@@ -172,7 +172,7 @@ TEST(AutopsyText, WhatRecoveryCouldNotRead) {
   autopsy.moved.damaged = 2;
   const std::string text = autopsy_text(autopsy);
   EXPECT_NE(text.find("from 1 journal\n"
-                      "could not be read and is lost: at least 2 records\n"
+                      "at least 2 records could not be read; what they held is lost\n"
                       "see them with: sonde trace out\n"),
             std::string::npos)
       << text;

@@ -13,7 +13,11 @@ TEST(MissingLine, SaysWhatThereIsInstead) {
   EXPECT_EQ(missing_line({What::kRank, "7", {"0", "1"}}, "out"),
             "no span has rank 7; the ranks are: 0, 1");
   EXPECT_EQ(missing_line({What::kRun, "4", {"1", "2"}}, "out"),
-            "there is no run 4: out holds 2 of them; see which with: sonde trace out");
+            "there is no run 4; out holds runs 1 to 2; list them with: sonde trace out");
+  EXPECT_EQ(missing_line({What::kRun, "2", {"1"}}, "out"),
+            "there is no run 2; out holds only run 1; list them with: sonde trace out");
+  EXPECT_EQ(missing_line({What::kRun, "last", {}}, "out"),
+            "there is no run last; out holds no run; list them with: sonde trace out");
 }
 
 TEST(MissingLine, NamesTenOfMany) {

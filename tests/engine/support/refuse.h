@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
 
 namespace sonde::testing {
 

@@ -10,6 +10,7 @@
 #include "engine/record/journal.h"
 #include "engine/session/options.h"
 #include "engine/session/sink.h"
+#include "tests/engine/support/ring_tap.h"
 #include "tests/engine/support/spans.h"
 
 namespace sonde::testing {
