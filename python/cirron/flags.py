@@ -34,10 +34,21 @@ TABLES: dict[str, str | None] = {
 }
 
 
-def find_collisions(flags: Mapping[str, object]) -> list[str]:
+def checked(flags: object) -> Mapping[str, object]:
+    """A copy of the program's feature flags."""
+    from collections.abc import Mapping
+
+    if flags is None:
+        return {}
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"config must be a mapping of feature flags, not {type(flags).__name__}")
+    return dict(flags)
+
+
+def find_collisions(flags: object) -> list[str]:
     """What to say about flags that have the name of an option of ours."""
-    found = []
-    for name, value in flags.items():
+    found: list[str] = []
+    for name, value in checked(flags).items():
         if value is None:
             continue
         if name in TABLES and isinstance(value, dict):

@@ -7,6 +7,7 @@ from sonde.errors import MissingPackageError
 
 from cirron.errors import CirronDependencyError
 from cirron.face import FACE, CirronFace
+from cirron.health_keys import health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,19 +19,47 @@ if TYPE_CHECKING:
     SnapshotMode = Literal["stats", "sampled", "full", "off"]
 
 
-class Profiler(session.Profiler):
-    """Handle of a session, returned by ``profile()``."""
+class Profiler(session.Handle):
+    """Handle of a session, returned by ``profile()``. Most programs never look at it."""
 
-    __slots__ = ("_cirron",)
+    __slots__ = ("_cirron", "_config")
 
-    def __init__(self, cirron: Cirron, enabled: bool, config: Mapping[str, object]) -> None:
-        super().__init__(enabled, config)
+    def __init__(self, cirron: Cirron, enabled: bool, config: object) -> None:
+        super().__init__(enabled)
         self._cirron = cirron
+        self._config = _read_only(config, enabled)
 
     @property
     def cirron(self) -> Cirron:
         """The instance whose settings the session uses."""
         return self._cirron
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The program's feature flags, as they were when the session began. Read-only."""
+        return self._config
+
+    @property
+    def installed_hooks(self) -> list[str]:
+        """Names of the framework hooks, in the order of their installation.
+
+        Each is put in place when the program imports its framework.
+        """
+        return [hook.name for hook in self.state().hooks]
+
+    @property
+    def hook_handles(self) -> list[object]:
+        """The hooks themselves, each with ``name``, ``active`` and ``uninstall()``."""
+        return list(self.state().hooks)
+
+    @property
+    def platform_context(self) -> dict[str, str]:
+        """Ids the platform gave this run."""
+        return self.state().platform
+
+    def health(self) -> dict[str, Any]:
+        """State and losses. Never raises, never waits."""
+        return health(self.state())
 
     def trace(
         self,
@@ -127,7 +156,6 @@ class Cirron:
     ) -> Profiler:
         """``cirron.profile`` with the settings of this instance."""
         wanted = {
-            "flags": config,
             "frameworks": frameworks,
             "hook_options": _hook_options(config),
             "snapshots": self.snapshots if snapshots is None else snapshots,
@@ -139,10 +167,10 @@ class Cirron:
             "trace_max_spans": self.trace_buffer_max_spans,
         }
 
-        def make(enabled: bool, flags: Mapping[str, object]) -> Profiler:
-            return Profiler(self, enabled, flags)
+        def make(enabled: bool) -> Profiler:
+            return Profiler(self, enabled, config)
 
-        face = CirronFace(has_api_key=bool(self.api_key))
+        face = CirronFace(has_api_key=bool(self.api_key), flags=config)
         return session.begin(face, make, wanted, enabled=enabled)
 
     if not TYPE_CHECKING:  # with it, a type checker would accept every name
@@ -162,6 +190,22 @@ class Cirron:
     batches = staticmethod(_core.batches)
     trace = staticmethod(trace)
     wrap = staticmethod(wrap)
+
+
+def _read_only(config: object, enabled: bool) -> Mapping[str, object]:
+    """A copy of the program's feature flags. A profiler that is switched off never raises."""
+    from types import MappingProxyType
+
+    if config is None:
+        return MappingProxyType({})
+    from cirron.flags import checked
+
+    try:
+        return MappingProxyType(dict(checked(config)))
+    except TypeError:
+        if enabled:
+            raise
+        return MappingProxyType({})
 
 
 def _hook_options(flags: object) -> dict[str, dict[str, object]] | None:

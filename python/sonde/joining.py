@@ -35,8 +35,7 @@ def conflicts(speaker: Face, request: Request, opening: Opening) -> list[str]:
     found = [
         speaker.option(option)
         for option in DEFAULTS
-        if option != "flags"
-        and request.value(option) not in (opened.value(option), defaults.value(option))
+        if request.value(option) not in (opened.value(option), defaults.value(option))
     ]
     if request.directory != defaults.directory and _output_dir(request) != opening.output_dir:
         found.append(speaker.option("directory"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import TypeGuard
 
 SNAPSHOT_MODES = ("stats", "sampled", "full", "off")
@@ -102,17 +101,6 @@ def check_frameworks(name: str, frameworks: object) -> list[str] | None:
         if not isinstance(framework, str):
             raise ValueError(f"{name} must be a list of strings, got {framework!r} in it")
     return list(dict.fromkeys(frameworks))
-
-
-def check_flags(name: str, flags: object) -> Mapping[str, object]:
-    """A copy of the program's feature flags."""
-    from collections.abc import Mapping
-
-    if flags is None:
-        return {}
-    if not isinstance(flags, Mapping):
-        raise TypeError(f"{name} must be a mapping of feature flags, not {type(flags).__name__}")
-    return dict(flags)
 
 
 def is_count(value: object) -> TypeGuard[int]:

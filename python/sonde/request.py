@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from sonde.face import Face
 
 DEFAULTS: dict[str, object] = {
-    "flags": None,
     "frameworks": None,
     "hook_options": None,
     "snapshots": "stats",
@@ -32,7 +31,6 @@ class Request:
 
     __slots__ = (
         "directory",
-        "flags",
         "flush_interval",
         "frameworks",
         "hook_options",
@@ -52,7 +50,6 @@ class Request:
             value = wanted.get(option)
             return face.option(option), defaults[option] if value is None else value
 
-        self.flags = options.check_flags(*named("flags"))
         self.frameworks = options.check_frameworks(*named("frameworks"))
         self.hook_options = options.check_hook_options(*named("hook_options"))
         self.snapshots = options.check_snapshots(*named("snapshots"))

@@ -4,6 +4,8 @@ import json
 
 import pytest
 from other_face import run
+from sonde import session
+from sonde.state import State
 
 
 def test_names_folder_and_variables_are_those_of_the_face(tmp_path):
@@ -14,7 +16,7 @@ os.environ["OTHER_JOB"] = "j1"
 handle = init()
 assert handle.health()["spool_dir"] == os.path.abspath("logs/spool")
 assert handle.health()["transport"] == "nowhere"
-assert handle.platform_context == {"job": "j1"}
+assert handle.state().platform == {"job": "j1"}
 handle.shutdown()
 """,
         cwd=tmp_path,
@@ -23,6 +25,12 @@ handle.shutdown()
     roots = [span for batch in batches for span in batch["spans"] if span["parent_id"] is None]
     assert [root["name"] for root in roots] == ["other.session"]
     assert roots[0]["attrs"]["other.job"] == "j1"
+
+
+def test_a_handle_has_nothing_of_another_api():
+    public = {name for name in dir(session.Handle) if not name.startswith("_")}
+    assert public == {"enabled", "flush", "shutdown", "state"}
+    assert not {"flush_restart_count", "installed_hooks", "enabled"} & State().counters.keys()
 
 
 def test_messages_are_in_the_words_of_the_face(tmp_path):
