@@ -91,16 +91,7 @@ def profile(
     ``output``: ``"spool"``, ``"log"``, ``"stdout"``, ``"none"`` or a list of them.
     An argument that is None is taken from the instance's settings.
     """
-    return get_default().profile(
-        config,
-        frameworks=frameworks,
-        snapshots=snapshots,
-        sample_rate=sample_rate,
-        flush_interval=flush_interval,
-        enabled=enabled,
-        path=path,
-        output=output,
-    )
+    return get_default().profile(**locals())
 
 
 def shutdown() -> None:

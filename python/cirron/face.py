@@ -91,7 +91,7 @@ class CirronFace(Face):
         if self._flags:
             from cirron.flags import find_collisions
 
-            for collision in find_collisions(self._flags):
+            for collision in find_collisions(self, self._flags):
                 log.warn("profiler", collision, self)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
+from sonde.request import OPTIONS
 
 from cirron.errors import CirronDependencyError
 from cirron.face import FACE, CirronFace
@@ -136,7 +137,7 @@ class Cirron:
     ) -> None:
         from cirron import settings
 
-        arguments = {name: value for name, value in locals().items() if name in settings.DEFAULTS}
+        arguments = {name: value for name, value in locals().items() if name in settings.SETTINGS}
         self.__dict__.update(settings.resolve(arguments))
 
     def __repr__(self) -> str:
@@ -155,22 +156,15 @@ class Cirron:
         output: str | Iterable[str] | None = None,
     ) -> Profiler:
         """``cirron.profile`` with the settings of this instance."""
-        wanted = {
-            "frameworks": frameworks,
-            "hook_options": _hook_options(config),
-            "snapshots": self.snapshots if snapshots is None else snapshots,
-            "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
-            "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
-            "output": self.output if output is None else output,
-            "directory": path or self.output_dir,
-            "spool_max_bytes": self.spool_max_bytes,
-            "trace_max_spans": self.trace_buffer_max_spans,
-        }
+        given = {name: value for name, value in locals().items() if value is not None}
+        face = CirronFace(has_api_key=bool(self.api_key), flags=config)
+        values = vars(self) | given | {"path": path or self.output_dir}
+        wanted = {option: values.get(face.option(option)) for option in OPTIONS}
+        wanted["hook_options"] = _hook_options(config)
 
         def make(enabled: bool) -> Profiler:
             return Profiler(self, enabled, config)
 
-        face = CirronFace(has_api_key=bool(self.api_key), flags=config)
         return session.begin(face, make, wanted, enabled=enabled)
 
     if not TYPE_CHECKING:  # with it, a type checker would accept every name

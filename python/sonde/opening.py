@@ -39,10 +39,6 @@ class Opening:
         _core.session.start(
             {
                 "output_dir": self.output_dir,
-                "spool": self.output_dir is not None,
-                "flush_interval": request.flush_interval,
-                "spool_max_bytes": request.spool_max_bytes,
-                "trace_max_spans": request.trace_max_spans,
                 "rank": ranks.rank,
                 "local_rank": ranks.local_rank or 0,
                 "world_size": 1 if ranks.world_size is None else ranks.world_size,
@@ -52,18 +48,14 @@ class Opening:
                 | named_ids(self.face, self.platform)
                 | member.attributes()
                 | {"snapshots": request.snapshots},
-                "lines": _line_outlets(request.sinks),
+                "lines": _line_outlets(request.output),
                 "on_batch": self.on_batch,
                 "face": self.face.for_engine(),
             }
+            | request.for_engine()
         )
-        snapshots.start(
-            request.snapshots,
-            request.sample_rate,
-            request.hook_options.get("snapshots", {}),
-            self.platform.get("run_id") or member.launch or member.run,
-            troubles,
-        )
+        run = self.platform.get("run_id") or member.launch or member.run
+        snapshots.start(request, run, troubles)
         facts.start()
 
 

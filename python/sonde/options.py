@@ -149,11 +149,16 @@ def check_directory(name: str, path: object) -> str:
     return os.path.expanduser(directory)  # noqa: PTH111  (pathlib would cost 5 ms)
 
 
-def check_count(name: str, value: object, *, at_least: int) -> int:
-    """A whole number, raised to ``at_least``."""
+def check_count(name: str, value: object) -> int:
+    """A whole number, raised to 1."""
+    return max(check_bytes(name, value), 1)
+
+
+def check_bytes(name: str, value: object) -> int:
+    """A whole number, raised to 0."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
-    return min(max(value, at_least), 2**63 - 1)
+    return min(max(value, 0), 2**63 - 1)
 
 
 def _number(name: str, value: object) -> float:
