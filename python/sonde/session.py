@@ -264,6 +264,7 @@ def begin(
             made._face = speaker
             if _current is None:
                 _speak_as(speaker)
+                _core.session.reset_swallowed()
             speaker.session_begins()
             if _current is not None:
                 made._join(_current)

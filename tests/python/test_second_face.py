@@ -99,6 +99,25 @@ assert init().health()["swallowed_error_count"] == 0
     assert "profiling is off for this run (OSError: no route)" in said.stderr
 
 
+def test_the_health_of_a_failed_session_has_no_errors_of_the_one_before(tmp_path):
+    run(
+        """
+from sonde import log
+first = init()
+log.swallowed("earlier")
+first.shutdown()
+assert first.health()["swallowed_errors"] == {"earlier": 1}
+def no_transport(self, platform, spool_dir):
+    raise OSError("no route")
+Other.transport = no_transport
+failed = init()
+assert failed.health()["swallowed_errors"] == {"session": 1}, failed.health()
+assert failed.health()["swallowed_error_count"] == 1
+""",
+        cwd=tmp_path,
+    )
+
+
 def test_a_session_that_began_half_way_makes_way_for_the_next(tmp_path):
     run(
         """

@@ -85,3 +85,6 @@ def general_advice() -> dict[str, str]:
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""
+
+def reset_swallowed() -> None:
+    """A session begins: errors are counted from zero, even if ``start`` is not reached."""
