@@ -32,16 +32,17 @@ namespace {
 
 std::string ending_of_session(const Span& span, const std::string& how) {
   const std::string exception = exception_of(span);
-  if (how == "exception") return "ended by " + (exception.empty() ? "an exception" : exception);
+  if (how == base::kEndedByException)
+    return "ended by " + (exception.empty() ? "an exception" : exception);
   std::string out;
-  if (how == "signal") out = "ended by " + attr_text(span, kSignalAttr);
-  if (how == "exit") {
-    const std::string_view code = span.attr(kExitCodeAttr).raw();
+  if (how == base::kEndedBySignal) out = "ended by " + attr_text(span, base::kSignalAttr);
+  if (how == base::kEndedByExit) {
+    const std::string_view code = span.attr(base::kExitCodeAttr).raw();
     out = "exit code " + (code.empty() ? "not known" : std::string(code));
   }
   if (exception.empty()) return out;
   // The program goes on: the exception may have been caught.
-  if (how == "shutdown") return "shut down after " + exception;
+  if (how == base::kEndedByShutdown) return "shut down after " + exception;
   return (out.empty() ? "uncaught " : out + ", uncaught ") + exception;
 }
 
@@ -49,25 +50,26 @@ std::string ending_of_session(const Span& span, const std::string& how) {
 
 std::string ending_of(const Span& span) {
   if (!span.parent_id) {
-    if (const std::string how = attr_text(span, kEndedByAttr); !how.empty())
+    if (const std::string how = attr_text(span, base::kEndedByAttr); !how.empty())
       return ending_of_session(span, how);
   }
   const std::string exception = exception_of(span);
   const std::string_view closed_by = span.closed_by();
   if (exception.empty()) return closed_by.empty() ? "" : "closed by " + std::string(closed_by);
   // After an exception, what closed the span matters only where its end is not known.
-  return "ended by " + exception + (closed_by == kClosedByDeath ? ", closed by death" : "");
+  return "ended by " + exception + (closed_by == base::kClosedByDeath ? ", closed by death" : "");
 }
 
 std::string how_it_ended(const Span& session) {
   if (std::string how = ending_of(session); !how.empty()) return how;
-  return attr_text(session, kEndedByAttr) == "shutdown" ? "ended by the program" : "returned";
+  const bool by_call = attr_text(session, base::kEndedByAttr) == base::kEndedByShutdown;
+  return by_call ? "ended by the program" : "returned";
 }
 
 bool has_failed(const Span& session) {
-  const std::string how = attr_text(session, kEndedByAttr);
-  return how == "exception" || how == "signal" ||
-         (how == "exit" && session.attr(kExitCodeAttr).integer() != 0);
+  const std::string how = attr_text(session, base::kEndedByAttr);
+  return how == base::kEndedByException || how == base::kEndedBySignal ||
+         (how == base::kEndedByExit && session.attr(base::kExitCodeAttr).integer() != 0);
 }
 
 }  // namespace sonde::model

@@ -8,12 +8,6 @@
 
 namespace sonde::model {
 
-// Attributes of a session: how it ended ("return", "exit", "exception", "signal" or "shutdown"),
-// and the code or signal.
-inline constexpr std::string_view kEndedByAttr = "ended_by";
-inline constexpr std::string_view kExitCodeAttr = "exit_code";
-inline constexpr std::string_view kSignalAttr = "signal";
-
 // The text of an attribute that is a string, on one line; "" for anything else.
 std::string attr_text(const Span& span, std::string_view name);
 

@@ -44,10 +44,10 @@ class Opening:
                 "world_size": 1 if ranks.world_size is None else ranks.world_size,
                 "on_demand": member.child,
                 # The rest of the attributes comes from ``facts`` and ``ending``.
-                "attrs": {"pid": os.getpid(), **ranks.attributes()}
+                "attrs": {_core.attrs.PID: os.getpid(), **ranks.attributes()}
                 | named_ids(self.face, self.platform)
                 | member.attributes()
-                | {"snapshots": request.snapshots},
+                | {_core.attrs.SNAPSHOTS: request.snapshots},
                 "lines": _line_outlets(request.output),
                 "on_batch": self.on_batch,
                 "face": self.face.for_engine(),
