@@ -9,8 +9,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".pyi", ".txt"}
-# The name of an API, or a function written as a program of one API writes it.
-FACE = re.compile(r"cirron|traceml|\bci\.", re.IGNORECASE)
+# The name of an API, a function written as a program of one API writes it, or a name that the
+# handle or the health of one API has.
+FACE = re.compile(
+    r"cirron|traceml|\bci\.|flush_restart_count|installed_hooks|hook_handles", re.IGNORECASE
+)
 # In a text that a user or a reader of the documentation sees: the functions of an API.
 CALL = re.compile(r"\b(?:profile|shutdown|health|watch|wrap|trace|flush)\(")
 C_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -56,6 +59,7 @@ def test_engine_and_sonde_name_no_face() -> None:
         ("engine/session/a.cpp", 'log("cirron.flush");', 1),
         ("python/sonde/a.py", "import os\nX = 'TRACEML_DISABLED'", 1),
         ("python/native/a.cpp", "// the Cirron API", 1),
+        ("python/sonde/a.py", "x.installed_hooks = []", 1),
         ("engine/hook/a.h", "// A turn of ci.batches begins.", 1),
         ("engine/hook/a.h", "a.begin();  // basic.h", 0),
         ("engine/report/a.cpp", 'text = "they were switched off by profile(snapshots)";', 1),

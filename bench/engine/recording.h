@@ -72,7 +72,6 @@ class Recording {
     if (sink == Sink::kSpool) {
       options.output_dir = directory_;
     } else {
-      options.spool = false;
       options.trace_max_spans = 1;
     }
     pin_this_thread(cpus_.second);  // the new thread inherits it

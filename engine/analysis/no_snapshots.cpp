@@ -28,7 +28,7 @@ Epochs epochs_of(const model::Span& session, std::span<const model::Span> epochs
   Epochs found;
   for (const model::Span& epoch : epochs) {
     if (epoch.rank != session.rank || runs.run_of(epoch) != runs.run_of(session)) continue;
-    const bool cut = epoch.open() || epoch.closed_by() == model::kClosedByDeath;
+    const bool cut = epoch.open() || epoch.closed_by() == base::kClosedByDeath;
     if (!cut) ++found.ended;
     if (epoch.open()) found.open = &epoch;
   }
@@ -41,7 +41,7 @@ Cause cause_of(const model::Span& session, const Epochs& epochs, const NoSnapsho
   if (mode.is("off")) return Cause::kOff;
   if (known.taken > 0) return Cause::kGone;
   if (!known.said.empty()) return Cause::kSaid;
-  if (session.left || session.closed_by() == model::kClosedByDeath)
+  if (session.left || session.closed_by() == base::kClosedByDeath)
     return epochs.ended == 0 ? Cause::kDiedEarly : Cause::kDied;
   if (!session.open()) return Cause::kUnknown;
   if (epochs.ended != 0) return Cause::kOnTheWay;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/analysis/name_tree.h"
+#include "engine/base/attr_names.h"
 #include "engine/model/trace.h"
 
 namespace sonde::analysis {
@@ -48,7 +49,7 @@ void Summarizer::add(std::span<const model::Span> spans) {
 void Summarizer::add_one(const model::Span& span) {
   ++spans_;
   if (!span.parent_id && !span.attrs.empty()) {
-    if (std::string hint = span.attr(model::kHintAttr).text(); !hint.empty())
+    if (std::string hint = span.attr(base::kHintAttr).text(); !hint.empty())
       hints_.insert(std::move(hint));
   }
   const NameTree::NameId name = tree_.intern(span.name);

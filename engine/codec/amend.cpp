@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/id.h"
 #include "engine/base/json_members.h"
-#include "engine/model/ending.h"
 
 namespace sonde::codec {
 
@@ -21,7 +21,7 @@ std::string_view ended_by_of(std::string_view batch, const base::Id& session) {
   if (span == std::string_view::npos) return {};
   const std::string_view attrs = base::find_member(batch.substr(span + 1), "attrs").raw();
   if (!attrs.starts_with('{')) return {};
-  const base::JsonValue ended_by = base::find_member(attrs.substr(1), model::kEndedByAttr);
+  const base::JsonValue ended_by = base::find_member(attrs.substr(1), base::kEndedByAttr);
   return ended_by.plain_text().empty() ? std::string_view() : ended_by.raw();
 }
 
@@ -33,8 +33,12 @@ std::string with_exit_status(std::string_view batch, const base::Id& session, in
   const auto from = static_cast<std::size_t>(ended_by.data() - batch.data());
   const int code = status & 0xFF;
   std::string out(batch.substr(0, from));
-  out += code == 0 ? std::string_view("\"return\"") : ended_by;
-  out.append(",\"").append(model::kExitCodeAttr).append("\":").append(std::to_string(code));
+  if (code == 0) {
+    out.append("\"").append(base::kEndedByReturn).append("\"");
+  } else {
+    out += ended_by;
+  }
+  out.append(",\"").append(base::kExitCodeAttr).append("\":").append(std::to_string(code));
   out += batch.substr(from + ended_by.size());
   return out;
 }

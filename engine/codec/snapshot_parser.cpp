@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/non_finite.h"
 #include "engine/codec/detail.h"
 #include "engine/codec/json_fields.h"
@@ -217,7 +218,7 @@ void SnapshotParser::attrs(ondemand::object object, model::TensorStats& tensor) 
   for (auto result : object) {
     auto&& field = must(std::move(result));
     const std::string_view token = token_of(field.value());
-    if (field.key() == "unavailable") tensor.unavailable = text(token);
+    if (field.key() == base::kUnavailableAttr) tensor.unavailable = text(token);
   }
 }
 

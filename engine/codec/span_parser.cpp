@@ -90,7 +90,7 @@ void SpanParser::attrs(std::string_view token, ondemand::value& value, model::Sp
   const std::string_view text = must(object.raw_json());
   if (text.size() < kShortestOfUse) return;
   const std::string_view members = text.substr(1, text.size() - 2);
-  for (const std::string_view name : {base::kTimingAttr, model::kHintAttr}) {
+  for (const std::string_view name : {base::kTimingAttr, base::kHintAttr}) {
     // The text search is fast and rules out most spans, but may find the name in a value.
     if (text.find(name) == std::string_view::npos || !base::find_member(members, name)) continue;
     span.attrs = out_.arena.copy(members);

@@ -20,8 +20,8 @@ void intern_names() noexcept {
   g_names.forward = record::intern(base::kForward);
   g_names.backward = record::intern(base::kBackward);
   g_names.optimizer_step = record::intern(base::kOptimizerStep);
-  g_names.train_mode = record::intern(R"("mode":"train")");
-  g_names.eval_mode = record::intern(R"("mode":"eval")");
+  g_names.train_mode = record::intern(base::kTrainModeMember);
+  g_names.eval_mode = record::intern(base::kEvalModeMember);
   g_names.skipped = record::intern(base::kSkippedMember);
 }
 

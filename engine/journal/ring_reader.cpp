@@ -118,7 +118,7 @@ std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::str
   if (!how.empty()) {
     separate();
     put("\"");
-    put(model::kClosedByAttr);
+    put(base::kClosedByAttr);
     put("\":\"");
     put(how);
     put("\"");

@@ -12,15 +12,15 @@ namespace {
 
 // `how`: what the session says.
 void end_session(Ending& ending, const Span& session, const base::JsonValue& how) {
-  if (how.is("exception")) ending.kind = Ending::Kind::kException;
-  if (how.is("shutdown")) ending.kind = Ending::Kind::kShutDown;
-  if (how.is("signal")) {
+  if (how.is(base::kEndedByException)) ending.kind = Ending::Kind::kException;
+  if (how.is(base::kEndedByShutdown)) ending.kind = Ending::Kind::kShutDown;
+  if (how.is(base::kEndedBySignal)) {
     ending.kind = Ending::Kind::kSignal;
-    ending.signal = session.attr(kSignalAttr).text();
+    ending.signal = session.attr(base::kSignalAttr).text();
   }
-  if (how.is("exit")) {
+  if (how.is(base::kEndedByExit)) {
     ending.kind = Ending::Kind::kExit;
-    const base::JsonValue code = session.attr(kExitCodeAttr);
+    const base::JsonValue code = session.attr(base::kExitCodeAttr);
     const std::int64_t number = code.integer(kNone);
     if (number != kNone) ending.exit_code = number;
   }
@@ -33,7 +33,7 @@ Ending ending_of(const Span& span) {
   if (span.attrs.empty()) return ending;
   ending.exception = span.attr(base::kExceptionAttr).text();
   if (!ending.exception.empty()) ending.message = span.attr(base::kExceptionMessageAttr).text();
-  const base::JsonValue how = span.parent_id ? base::JsonValue() : span.attr(kEndedByAttr);
+  const base::JsonValue how = span.parent_id ? base::JsonValue() : span.attr(base::kEndedByAttr);
   if (!how.plain_text().empty()) {
     end_session(ending, span, how);
     return ending;

@@ -4,17 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "engine/model/trace.h"
 
 namespace sonde::model {
-
-// Attributes of a session: how it ended ("return", "exit", "exception", "signal" or "shutdown"),
-// and the code or signal.
-inline constexpr std::string_view kEndedByAttr = "ended_by";
-inline constexpr std::string_view kExitCodeAttr = "exit_code";
-inline constexpr std::string_view kSignalAttr = "signal";
 
 // Text is as the program gave it, with line breaks and control characters.
 struct Ending {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/model/trace.h"
 
 namespace sonde::model {
@@ -29,9 +30,9 @@ RunPart session_of(const Span& span) {
           .end_ns = span.end_or_never_ns(),
           .session = true,
           .run_id = run_id_of(span),
-          .program = span.attr(kRunAttr).text(),
-          .process = span.attr(kProcessAttr).text(),
-          .launch = span.attr(kLaunchAttr).text()};
+          .program = span.attr(base::kRunAttr).text(),
+          .process = span.attr(base::kProcessAttr).text(),
+          .launch = span.attr(base::kLaunchAttr).text()};
 }
 
 struct Run {

@@ -16,11 +16,6 @@
 
 namespace sonde::model {
 
-// Attributes of a session. Processes of one program have the same kRunAttr.
-inline constexpr std::string_view kRunAttr = "sonde.run";
-inline constexpr std::string_view kProcessAttr = "sonde.process";  // only of children: their name
-inline constexpr std::string_view kLaunchAttr = "sonde.launch";    // what a launcher gave all ranks
-
 // A session of a run. A process of which no session is known counts as one.
 struct RunPart {
   std::int32_t rank = 0, pid = 0;

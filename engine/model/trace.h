@@ -22,14 +22,6 @@ inline constexpr int kSchemaVersion = 1;
 // Stands for null in an optional integer field.
 inline constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::min();
 
-// Attribute of a span that was not closed by its own code: what closed it.
-inline constexpr std::string_view kClosedByAttr = "sonde.closed_by";
-inline constexpr std::string_view kClosedByDeath = "death";  // of the process; recovery closed it
-// Attribute that every session has, of whatever API and in every version of the format.
-inline constexpr std::string_view kPidAttr = "pid";
-// Attribute of the session: what the program could do to have its loops recorded.
-inline constexpr std::string_view kHintAttr = "sonde.hint";
-
 struct Span {
   base::Id id;
   base::Id parent_id;  // null id: none
@@ -53,10 +45,10 @@ struct Span {
   // The root span of a process. Each API that a session can be started from has its own name for
   // it, "<api>.session". A scope of the program may have such a name too; it has no pid.
   bool is_session() const noexcept {
-    return !parent_id && name.ends_with(".session") && attr(kPidAttr);
+    return !parent_id && name.ends_with(".session") && attr(base::kPidAttr);
   }
   // What closed it when its own code did not: "parent", "death", ...; "" otherwise.
-  std::string_view closed_by() const noexcept { return attr(kClosedByAttr).plain_text(); }
+  std::string_view closed_by() const noexcept { return attr(base::kClosedByAttr).plain_text(); }
   // True where the duration is that of the host, which did not wait for the device, so no share is
   // computed from it. The device's time is gpu_ns, where that is known.
   bool dispatched() const noexcept { return attr(base::kTimingAttr).is(base::kDispatch); }

@@ -7,7 +7,6 @@
 
 #include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
-#include "engine/model/ending.h"
 #include "engine/model/json_values.h"
 #include "engine/model/mark_fields.h"
 #include "engine/model/process.h"
@@ -102,9 +101,8 @@ class AutopsyJson {
     number("rank", session.rank);
     number("started_ns", session.start_ns);
     number("ended_ns", session.end_ns);
-    for (const std::string_view name :
-         {model::kEndedByAttr, model::kExitCodeAttr, model::kSignalAttr, base::kExceptionAttr,
-          base::kExceptionMessageAttr}) {
+    for (const std::string_view name : {base::kEndedByAttr, base::kExitCodeAttr, base::kSignalAttr,
+                                        base::kExceptionAttr, base::kExceptionMessageAttr}) {
       key(name);
       const std::string_view value = session.attr(name).raw();
       out_.raw(value.empty() ? std::string_view("null") : value);

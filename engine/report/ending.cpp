@@ -41,7 +41,7 @@ std::string session_words(const model::Ending& ending) {
 // What ended by the exception. What closed the span then matters only where its end is not known.
 std::string exception_words(const model::Ending& ending, const std::string& exception) {
   return "ended by " + (exception.empty() ? "an exception" : exception) +
-         (ending.closed_by == model::kClosedByDeath ? ", closed by death" : "");
+         (ending.closed_by == base::kClosedByDeath ? ", closed by death" : "");
 }
 
 }  // namespace

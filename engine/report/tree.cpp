@@ -62,7 +62,7 @@ class TreeText {
   std::set<std::string> hints() const {
     std::set<std::string> found;
     for (const std::uint32_t root : tree_.roots) {
-      if (std::string hint = spans_[root].attr(model::kHintAttr).text(); !hint.empty())
+      if (std::string hint = spans_[root].attr(base::kHintAttr).text(); !hint.empty())
         found.insert(std::move(hint));
     }
     return found;
@@ -115,7 +115,7 @@ class TreeText {
   // Where a run is, or where it ended.
   static bool is_a_last_place(const model::Span& span) {
     const std::string_view closed_by = span.closed_by();
-    return span.open() || closed_by == model::kClosedByDeath || closed_by == "shutdown";
+    return span.open() || closed_by == base::kClosedByDeath || closed_by == "shutdown";
   }
 
   // Which of the siblings are hidden: of each name those beyond the limit, except where the run is
@@ -195,7 +195,7 @@ class TreeText {
   // Names a child process: several processes of a run may have the same rank.
   void name_child(const model::Span& span) {
     if (!span.is_session()) return;
-    const std::string process = span.attr(model::kProcessAttr).text();
+    const std::string process = span.attr(base::kProcessAttr).text();
     if (process.empty()) return;
     out_ += " (";
     line::append_clean(out_, process);

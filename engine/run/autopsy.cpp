@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
 #include "engine/base/status.h"
@@ -122,7 +123,7 @@ bool Examination::has_open(const base::Id& span) const {
   return std::any_of(result_.processes.begin(), end, in);
 }
 
-bool is_death(const model::Span& span) { return span.closed_by() == model::kClosedByDeath; }
+bool is_death(const model::Span& span) { return span.closed_by() == base::kClosedByDeath; }
 
 // Keeps the newest spans with their marks, and the newest of all other marks. Those other marks are
 // on open scopes, or on spans that closed earlier.
@@ -239,7 +240,7 @@ void Examination::add_recovered(const model::Batch& batch) {
 // Batches come newest first; takes sessions until there are enough.
 void Examination::add_ended(const model::Batch& batch) {
   for (const model::Span& span : batch.spans) {
-    const bool ended = span.is_session() && span.attr(model::kEndedByAttr);
+    const bool ended = span.is_session() && span.attr(base::kEndedByAttr);
     if (ended && !is_death(span) && result_.ended.size() < last_)
       result_.ended.push_back({span, model::ending_of(span)});
   }

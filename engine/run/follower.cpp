@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/attr_names.h"
 #include "engine/base/status.h"
 #include "engine/model/level.h"
 #include "engine/model/live.h"
@@ -245,7 +246,7 @@ void Follower::add_mark(const model::Mark& mark) {
 // process, maybe before it was looked at again.
 void Follower::know_session(const model::Span& session) {
   know_api({session.rank, session.pid}, session);
-  if (session.closed_by() != model::kClosedByDeath) return;
+  if (session.closed_by() != base::kClosedByDeath) return;
   for (auto& [key, process] : processes_) {
     if (process.session == session.id) process.died = true;
   }

@@ -19,7 +19,6 @@ class Sink;
 struct Options {
   base::Face face;         // the API that the session was started from
   std::string output_dir;  // absolute; empty: nothing touches the disk
-  bool spool = true;       // write batch files
   std::uint64_t flush_interval_ns = 1'000'000'000;
   std::uint64_t spool_max_bytes = 1'000'000'000;
   std::uint32_t trace_max_spans = 100'000;

@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/deadline.h"
 #include "engine/base/face.h"
 #include "engine/base/host_thread.h"
-#include "engine/model/ending.h"
 #include "engine/record/journal.h"
 #include "engine/record/lane.h"
 #include "engine/record/root.h"
@@ -120,8 +120,9 @@ void Session::end_by_signal() {
     if (options_.on_termination) options_.on_termination(until_ns);
     const bool hung_up = termination_requested() == SIGHUP;
     const char* const signal = hung_up ? "\"SIGHUP\"" : "\"SIGTERM\"";
-    attributes().set({{std::string(model::kEndedByAttr), "\"signal\""},
-                      {std::string(model::kSignalAttr), signal}});
+    const std::string how = '"' + std::string(base::kEndedBySignal) + '"';
+    attributes().set(
+        {{std::string(base::kEndedByAttr), how}, {std::string(base::kSignalAttr), signal}});
     close_scopes(true);  // recording ends here, so that the last tick sees all of it
     loop_.last_tick(DrainLoop::on_signal(until_ns));
     keeper_.end_by_signal();

@@ -42,7 +42,7 @@ std::vector<std::shared_ptr<Sink>> others_of(const Options& options) {
 }  // namespace
 
 Sinks::Sinks(Shared& shared, const Options& options) : memory_(shared) {
-  if (options.spool && !options.output_dir.empty()) {
+  if (!options.output_dir.empty()) {
     spool_ = std::make_unique<SpoolSink>(options.output_dir, options.spool_max_bytes);
     add_needs(*spool_);
   }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from sonde import session
 from sonde._core import __version__ as __version__
 from sonde._core import batches, epochs, mark, scope
-from sonde.flags import LiveFlags
 from sonde.session import flush
 
 from cirron.errors import (
@@ -18,7 +17,9 @@ from cirron.errors import (
     CirronYamlError,
 )
 from cirron.face import FACE
+from cirron.health_keys import health as _health_of
 from cirron.instance import Cirron, Profiler, get_default, wrap
+from cirron.live_flags import LiveFlags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ if not TYPE_CHECKING:  # with it, a type checker would accept every name
 
 session.introduce(FACE)
 
-config: Mapping[str, Any] = LiveFlags(FACE)
+config: Mapping[str, Any] = LiveFlags()
 """The feature flags given to ``profile(config=...)``; empty while no session is open."""
 
 
@@ -90,16 +91,7 @@ def profile(
     ``output``: ``"spool"``, ``"log"``, ``"stdout"``, ``"none"`` or a list of them.
     An argument that is None is taken from the instance's settings.
     """
-    return get_default().profile(
-        config,
-        frameworks=frameworks,
-        snapshots=snapshots,
-        sample_rate=sample_rate,
-        flush_interval=flush_interval,
-        enabled=enabled,
-        path=path,
-        output=output,
-    )
+    return get_default().profile(**locals())
 
 
 def shutdown() -> None:
@@ -112,7 +104,7 @@ def shutdown() -> None:
 
 def health() -> dict[str, Any]:
     """State and losses of the open session; without one, the same keys with nothing in them."""
-    return session.health(FACE)
+    return _health_of(session.state(FACE))
 
 
 def watch(model: object, name: str | None = None) -> None:

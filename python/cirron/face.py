@@ -51,7 +51,6 @@ class CirronFace(Face):
     platform_ids = ("run_id", "pipeline_id", "deployment_id", "workspace_id")
     file_transport = "FileOnlyTransport"
     option_names = {
-        "flags": "config",
         "hook_options": "config",
         "directory": "path",
         "trace_max_spans": "trace_buffer_max_spans",
@@ -59,8 +58,9 @@ class CirronFace(Face):
     advice = ADVICE
     calls = CALLS
 
-    def __init__(self, *, has_api_key: bool = False) -> None:
+    def __init__(self, *, has_api_key: bool = False, flags: object = None) -> None:
         self._has_api_key = has_api_key
+        self._flags = flags
 
     def stream(self, platform: Mapping[str, str]) -> str | None:
         return "EventStreamTransport" if {"run_id", "deployment_id"} & platform.keys() else None
@@ -84,14 +84,14 @@ class CirronFace(Face):
             )
         return super().transport(platform, spool_dir)
 
-    def session_begins(self, flags: Mapping[str, object]) -> None:
+    def session_begins(self) -> None:
         from cirron import settings_file
 
         settings_file.say_unread()
-        if flags:
+        if self._flags:
             from cirron.flags import find_collisions
 
-            for collision in find_collisions(flags):
+            for collision in find_collisions(self, self._flags):
                 log.warn("profiler", collision, self)
 
 

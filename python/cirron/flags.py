@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
-from sonde.options import is_count
+from sonde.hooks import ALIASES, KNOWN
+from sonde.options import NUMBERS, is_count
+from sonde.request import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Names that a user may put into ``config`` by mistake: arguments of profile(), and settings that
-# only Cirron(...) takes.
-ARGUMENTS = (
-    "config",
-    "frameworks",
-    "snapshots",
-    "sample_rate",
-    "flush_interval",
-    "enabled",
-    "path",
-    "output",
-)
-SETTINGS = ("output_dir", "spool_max_bytes", "trace_buffer_max_spans")
+    from sonde.face import Face
+
+# Settings that only Cirron(...) takes, and not profile().
+SETTINGS = {"output_dir", "spool_max_bytes", "trace_buffer_max_spans"}
 # Flags that mean something to the profiler: a table with the one option of a hook, or of the
-# snapshots. Each option is a whole number from 1 on.
-TABLES: dict[str, str | None] = {
-    "torch": "epoch_steps",
-    "snapshots": "threads",
-    "tensorflow": None,
-    "keras": None,
-    "transformers": None,
-    "lightning": None,
-    "jax": None,
-}
+# snapshots. Each option is a whole number from 1 on. A name that stands for another has no table.
+TABLES: dict[str, str | None] = {**dict.fromkeys((*KNOWN, *ALIASES)), **dict(NUMBERS)}
 
 
-def find_collisions(flags: Mapping[str, object]) -> list[str]:
+def checked(flags: object) -> Mapping[str, object]:
+    """A copy of the program's feature flags."""
+    from collections.abc import Mapping
+
+    if flags is None:
+        return {}
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"config must be a mapping of feature flags, not {type(flags).__name__}")
+    return dict(flags)
+
+
+def arguments(face: Face) -> set[str]:
+    """Names that a user may put into ``config`` by mistake: the arguments of profile()."""
+    return {"config", "enabled", *map(face.option, OPTIONS)} - SETTINGS
+
+
+def find_collisions(face: Face, flags: object) -> list[str]:
     """What to say about flags that have the name of an option of ours."""
-    found = []
-    for name, value in flags.items():
+    found: list[str] = []
+    ours = arguments(face)
+    for name, value in checked(flags).items():
         if value is None:
             continue
         if name in TABLES and isinstance(value, dict):
             found += _misunderstood(name, value)
             continue
         shown = _shown(value)
-        if (hint := _instead_of_flag(name, shown)) is not None:
+        if (hint := _instead_of_flag(name, shown, ours)) is not None:
             found.append(
                 f"config={{{name!r}: {shown}}} is a flag of your own and does "
                 f"not configure the profiler: {hint}"
@@ -71,7 +73,10 @@ def _misunderstood(name: str, table: dict[object, object]) -> list[str]:
     wrong = {key: value for key, value in table.items() if key != option or not is_count(value)}
     if not wrong:
         return []
-    instead = f"write {_example(name)} where N is 1 or more" if option else f"{name} has no options"
+    called = ALIASES.get(name, name)
+    instead = f"{name} has no options"
+    if TABLES[called]:
+        instead = f"write {_example(called)} where N is 1 or more"
     shown = ", ".join(f"{_shown(key)}: {_shown(value)}" for key, value in wrong.items())
     return [f"config={{{name!r}: {{{shown[:60]}}}}} has no effect: {instead}"]
 
@@ -85,11 +90,11 @@ def _example(name: str) -> str:
     return f'{{"{name}": {{"{TABLES[name]}": N}}}}'
 
 
-def _instead_of_flag(name: str, shown: str) -> str | None:
+def _instead_of_flag(name: str, shown: str, arguments: set[str]) -> str | None:
     also = ""
     if TABLES.get(name):
         also = f"; the options of {name} are a table: config={_example(name)}"
-    if name in ARGUMENTS:
+    if name in arguments:
         return f"write profile({name}={shown}){also}"
     if name in SETTINGS:
         return f"write Cirron({name}={shown}).profile()"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from sonde import _core, estimators, session
 from sonde.errors import MissingPackageError
+from sonde.request import OPTIONS
 
 from cirron.errors import CirronDependencyError
 from cirron.face import FACE, CirronFace
+from cirron.health_keys import health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,19 +20,47 @@ if TYPE_CHECKING:
     SnapshotMode = Literal["stats", "sampled", "full", "off"]
 
 
-class Profiler(session.Profiler):
-    """Handle of a session, returned by ``profile()``."""
+class Profiler(session.Handle):
+    """Handle of a session, returned by ``profile()``. Most programs never look at it."""
 
-    __slots__ = ("_cirron",)
+    __slots__ = ("_cirron", "_config")
 
-    def __init__(self, cirron: Cirron, enabled: bool, config: Mapping[str, object]) -> None:
-        super().__init__(enabled, config)
+    def __init__(self, cirron: Cirron, enabled: bool, config: object) -> None:
+        super().__init__(enabled)
         self._cirron = cirron
+        self._config = _read_only(config, enabled)
 
     @property
     def cirron(self) -> Cirron:
         """The instance whose settings the session uses."""
         return self._cirron
+
+    @property
+    def config(self) -> Mapping[str, object]:
+        """The program's feature flags, as they were when the session began. Read-only."""
+        return self._config
+
+    @property
+    def installed_hooks(self) -> list[str]:
+        """Names of the framework hooks, in the order of their installation.
+
+        Each is put in place when the program imports its framework.
+        """
+        return [hook.name for hook in self.state().hooks]
+
+    @property
+    def hook_handles(self) -> list[object]:
+        """The hooks themselves, each with ``name``, ``active`` and ``uninstall()``."""
+        return list(self.state().hooks)
+
+    @property
+    def platform_context(self) -> dict[str, str]:
+        """Ids the platform gave this run."""
+        return self.state().platform
+
+    def health(self) -> dict[str, Any]:
+        """State and losses. Never raises, never waits."""
+        return health(self.state())
 
     def trace(
         self,
@@ -107,7 +137,7 @@ class Cirron:
     ) -> None:
         from cirron import settings
 
-        arguments = {name: value for name, value in locals().items() if name in settings.DEFAULTS}
+        arguments = {name: value for name, value in locals().items() if name in settings.SETTINGS}
         self.__dict__.update(settings.resolve(arguments))
 
     def __repr__(self) -> str:
@@ -126,23 +156,15 @@ class Cirron:
         output: str | Iterable[str] | None = None,
     ) -> Profiler:
         """``cirron.profile`` with the settings of this instance."""
-        wanted = {
-            "flags": config,
-            "frameworks": frameworks,
-            "hook_options": _hook_options(config),
-            "snapshots": self.snapshots if snapshots is None else snapshots,
-            "sample_rate": self.sample_rate if sample_rate is None else sample_rate,
-            "flush_interval": self.flush_interval if flush_interval is None else flush_interval,
-            "output": self.output if output is None else output,
-            "directory": path or self.output_dir,
-            "spool_max_bytes": self.spool_max_bytes,
-            "trace_max_spans": self.trace_buffer_max_spans,
-        }
+        given = {name: value for name, value in locals().items() if value is not None}
+        face = CirronFace(has_api_key=bool(self.api_key), flags=config)
+        values = vars(self) | given | {"path": path or self.output_dir}
+        wanted = {option: values.get(face.option(option)) for option in OPTIONS}
+        wanted["hook_options"] = _hook_options(config)
 
-        def make(enabled: bool, flags: Mapping[str, object]) -> Profiler:
-            return Profiler(self, enabled, flags)
+        def make(enabled: bool) -> Profiler:
+            return Profiler(self, enabled, config)
 
-        face = CirronFace(has_api_key=bool(self.api_key))
         return session.begin(face, make, wanted, enabled=enabled)
 
     if not TYPE_CHECKING:  # with it, a type checker would accept every name
@@ -162,6 +184,22 @@ class Cirron:
     batches = staticmethod(_core.batches)
     trace = staticmethod(trace)
     wrap = staticmethod(wrap)
+
+
+def _read_only(config: object, enabled: bool) -> Mapping[str, object]:
+    """A copy of the program's feature flags. A profiler that is switched off never raises."""
+    from types import MappingProxyType
+
+    if config is None:
+        return MappingProxyType({})
+    from cirron.flags import checked
+
+    try:
+        return MappingProxyType(dict(checked(config)))
+    except TypeError:
+        if enabled:
+            raise
+        return MappingProxyType({})
 
 
 def _hook_options(flags: object) -> dict[str, dict[str, object]] | None:

@@ -8,85 +8,71 @@ from __future__ import annotations
 
 import os
 
-from sonde.options import SNAPSHOT_MODES, check_flush_interval, check_sample_rate
-from sonde.request import DEFAULTS as SESSION
+from sonde.options import check_bytes
+from sonde.request import OPTIONS
 
 from cirron.face import CirronFace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
-DEFAULTS: dict[str, object] = {
-    "api_key": None,
-    "api_endpoint": "https://api.cirron.com",
-    "workspace_id": None,
-    "output_dir": CirronFace.directory,
-    "snapshots": SESSION["snapshots"],
-    "sample_rate": SESSION["sample_rate"],
-    "flush_interval": SESSION["flush_interval"],
-    "spool_max_bytes": SESSION["spool_max_bytes"],
-    "ingest_path": "/api/traces",
-    "load_warn_bytes": 1_000_000_000,
-    "load_max_bytes": 10_000_000_000,
-    # Only an argument sets these two.
-    "output": None,
-    "trace_buffer_max_spans": None,
-}
+# Its default, and what makes a value of the environment or the file into one of its own.
+Setting = tuple[object, "Callable[[object], object] | None"]
 
 
 def _text(raw: object) -> str | None:
     return raw if isinstance(raw, str) and raw else None
 
 
-def _mode(raw: object) -> str | None:
-    return raw if isinstance(raw, str) and raw in SNAPSHOT_MODES else None
+def _like(default: object, check: Callable[[str, object], object]) -> Setting:
+    """``check`` raises ValueError for a value that a session refuses."""
+    kind: Any = type(default)
+    fitting: dict[object, Any] = {str: str, int: int | str, float: int | float | str}
 
-
-def _real(check: Callable[[str, object], float]) -> Callable[[object], float | None]:
-    """``check`` raises ValueError for a number that a session refuses."""
-
-    def coerce(raw: object) -> float | None:
-        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+    def coerce(raw: object) -> object:
+        if isinstance(raw, bool) or not isinstance(raw, fitting[kind]):
             return None
         try:
-            check("", float(raw))
-            return float(raw)
+            check("", kind(raw))
+            return kind(raw)
         except (ValueError, OverflowError):
             return None
 
-    return coerce
+    return default, coerce
 
 
-def _whole(raw: object) -> int | None:
-    if isinstance(raw, bool) or not isinstance(raw, int | str):
-        return None
-    try:
-        return int(raw)
-    except ValueError:
-        return None
+def _of_session(name: str) -> Setting:
+    """The setting is an option of a session, under the same name."""
+    return _like(OPTIONS[name].default, OPTIONS[name].check)
 
 
-COERCIONS: dict[str, Callable[[object], object]] = {
-    "api_key": _text,
-    "api_endpoint": _text,
-    "workspace_id": _text,
-    "output_dir": _text,
-    "snapshots": _mode,
-    "sample_rate": _real(check_sample_rate),
-    "flush_interval": _real(check_flush_interval),
-    "spool_max_bytes": _whole,
-    "ingest_path": _text,
-    "load_warn_bytes": _whole,
-    "load_max_bytes": _whole,
+SETTINGS: dict[str, Setting] = {
+    "api_key": (None, _text),
+    "api_endpoint": ("https://api.cirron.com", _text),
+    "workspace_id": (None, _text),
+    "output_dir": (CirronFace.directory, _text),
+    "snapshots": _of_session("snapshots"),
+    "sample_rate": _of_session("sample_rate"),
+    "flush_interval": _of_session("flush_interval"),
+    "spool_max_bytes": _of_session("spool_max_bytes"),
+    "ingest_path": ("/api/traces", _text),
+    "load_warn_bytes": _like(1_000_000_000, check_bytes),
+    "load_max_bytes": _like(10_000_000_000, check_bytes),
+    # Only an argument sets these two.
+    "output": (None, None),
+    "trace_buffer_max_spans": (None, None),
 }
 
 
 def resolve(arguments: Mapping[str, object]) -> dict[str, object]:
     """The value of every setting. An argument that is None counts as not given."""
-    values = dict(DEFAULTS)
+    values = {field: default for field, (default, _) in SETTINGS.items()}
     from_file, variable = read_home_file(), CirronFace().variable
-    for field, coerce in COERCIONS.items():
+    for field, (_, coerce) in SETTINGS.items():
+        if coerce is None:
+            continue
         for raw in (from_file.get(field), os.environ.get(variable(field))):
             value = coerce(raw)
             if value is not None:

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/clock.h"
+#include "engine/base/json_writer.h"
 #include "engine/record/journal.h"
 #include "engine/session/engine.h"
 #include "engine/snapshot/cuda.h"
@@ -113,7 +115,11 @@ void Capturing::take_resolved(std::size_t i, nb::handle resolved) {
       reader.dtype() == entry.dtype && std::ranges::equal(reader.shape(), entry.shape);
   if (reader.readable() == Readable::kYes || reader.readable() == Readable::kElsewhere) return;
   if (!entry.attrs.empty()) entry.attrs += ',';
-  entry.attrs += std::string("\"unavailable\":\"") + readable_text(reader.readable()) + '"';
+  base::JsonWriter why;
+  why.string(base::kUnavailableAttr);
+  why.raw(':');
+  why.string(readable_text(reader.readable()));
+  entry.attrs += why.view();
 }
 
 void Capturing::read(nb::handle resolve) {

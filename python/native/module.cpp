@@ -25,6 +25,8 @@ void add(const nb::module_& group, std::initializer_list<Add> parts) {
 void add_groups(nb::module_& core) {
   nb::module_ session = core.def_submodule("session", "The life of a session.");
   add_session(session);
+  nb::module_ attrs = core.def_submodule("attrs", "Names of attributes, and values.");
+  add_attr_names(attrs);
   nb::module_ trace = core.def_submodule("trace", "Reading the session back.");
   add_trace(trace);
   nb::module_ scopes =

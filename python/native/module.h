@@ -43,6 +43,7 @@ bool add_farewell(PyObject* snapshots);
 
 // Everything else is in nanobind. These throw.
 void add_session(nanobind::module_& session);
+void add_attr_names(nanobind::module_& attrs);
 void add_trace(nanobind::module_& trace);
 void add_cuda(nanobind::module_& device);
 void add_snapshots(nanobind::module_& snapshots);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
@@ -94,7 +95,8 @@ void add_model(PyObject* module) {
 
 std::uint32_t attributes(PyObject* module, std::string_view mode, const std::string& name) {
   base::JsonWriter members;
-  members.raw("\"mode\":");
+  members.string(base::kModeAttr);
+  members.raw(':');
   members.string(mode);
   members.raw(",\"module\":");
   members.string(class_name(Py_TYPE(module)));
@@ -127,8 +129,8 @@ void learn_module(KnownModule& known, PyObject* module) noexcept {
     known.owned = Ownership::instance().of(module);
     if (new_here || known.models != detail::g_module_counts.models) {
       const std::string name = name_below_models(module);
-      known.train_attrs = attributes(module, "train", name);
-      known.eval_attrs = attributes(module, "eval", name);
+      known.train_attrs = attributes(module, base::kTrainMode, name);
+      known.eval_attrs = attributes(module, base::kEvalMode, name);
     }
   }
   known.models = detail::g_module_counts.models;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
@@ -121,7 +122,8 @@ SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
   constexpr std::size_t kMostTypes = 256;
   if (g_optimizers.classes.size() == kMostTypes) return 0;
   base::JsonWriter members;
-  members.raw("\"optimizer\":");
+  members.string(base::kOptimizerAttr);
+  members.raw(':');
   members.string(class_name(type));
   Py_INCREF(type);
   g_optimizers.classes.push_back({type, record::intern(members.view())});

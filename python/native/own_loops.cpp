@@ -115,7 +115,8 @@ std::uint32_t optimizer_attrs(PyTypeObject* type) {
   static std::unordered_map<PyTypeObject*, std::uint32_t> all;
   if (const auto known = all.find(type); known != all.end()) return known->second;
   base::JsonWriter members;
-  members.raw("\"optimizer\":");
+  members.string(base::kOptimizerAttr);
+  members.raw(':');
   members.string(class_name(type));
   Py_INCREF(type);
   return all[type] = record::intern(members.view());

@@ -206,6 +206,8 @@ void add_session(nb::module_& session) {
   session.def(
       "note_swallowed", [](const std::string& place) { base::note_swallowed(place); },
       nb::arg("place"), "Count an error after which the profiler goes on.");
+  session.def(
+      "reset_swallowed", [] { base::reset_swallowed(); }, "A session begins: count from zero.");
 }
 
 }  // namespace sonde::native

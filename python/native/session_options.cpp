@@ -107,7 +107,7 @@ void plain(Options& options, nb::handle value) {
   options.*Member = nb::cast<std::remove_reference_t<decltype(options.*Member)>>(value);
 }
 
-// The options that python/sonde/session.py hands over, all in this list.
+// The options that python/sonde/opening.py hands over, all in this list.
 struct Field {
   const char* name;
   void (*read)(Options& options, nb::handle value);
@@ -117,7 +117,6 @@ constexpr Field kFields[] = {
      [](Options& options, nb::handle path) {
        options.output_dir = nb::cast<std::optional<std::string>>(path).value_or("");
      }},
-    {"spool", plain<&Options::spool>},
     {"flush_interval", read_flush_interval},
     {"spool_max_bytes", plain<&Options::spool_max_bytes>},
     {"trace_max_spans", plain<&Options::trace_max_spans>},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from sonde import _core, log, process
+from sonde._core import attrs
 from sonde.hooks.watcher import is_imported, unwatch, watch
 
 TYPE_CHECKING = False
@@ -101,7 +102,7 @@ def _last_exception() -> BaseException | None:
 
 def by_call() -> None:
     """The program ends the session, maybe while an exception is being raised."""
-    _core.session.annotate({"ended_by": "shutdown"})
+    _core.session.annotate({attrs.ENDED_BY: attrs.SHUTDOWN})
     if (error := sys.exc_info()[1]) is not None:
         _core.session.annotate_exception(error)
 
@@ -113,7 +114,7 @@ def by_exit() -> bool:
         # Needed where the program has replaced our hook by its own.
         _core.scopes.note_exception(error)
         _core.session.annotate_exception(error)
-    _core.session.annotate({"ended_by": "exit" if error is None else "exception"})
+    _core.session.annotate({attrs.ENDED_BY: attrs.EXIT if error is None else attrs.EXCEPTION})
     return True
 
 
@@ -121,13 +122,13 @@ def by_exit_of_child() -> bool:
     """A child of multiprocessing ends, maybe because its function has raised."""
     error = process.error_of_child()
     if error is None:
-        _core.session.annotate({"ended_by": "return", "exit_code": 0})
+        _core.session.annotate({attrs.ENDED_BY: attrs.RETURN, attrs.EXIT_CODE: 0})
     elif isinstance(error, SystemExit):
         _say_exit(error)
     else:
         _core.scopes.note_exception(error)
         _core.session.annotate_exception(error)
-        _core.session.annotate({"ended_by": "exception", "exit_code": 1})
+        _core.session.annotate({attrs.ENDED_BY: attrs.EXCEPTION, attrs.EXIT_CODE: 1})
     return False
 
 
@@ -137,6 +138,5 @@ def _say_exit(error: SystemExit) -> None:
     cause = error.__context__
     if code != 0 and cause is not None and not error.__suppress_context__:
         _core.session.annotate_exception(cause)  # torch's workers catch and exit
-    _core.session.annotate(
-        {"ended_by": "return" if code == 0 else "exit", "exit_code": code & 0xFF}
-    )
+    how = attrs.RETURN if code == 0 else attrs.EXIT
+    _core.session.annotate({attrs.ENDED_BY: how, attrs.EXIT_CODE: code & 0xFF})

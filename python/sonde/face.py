@@ -87,11 +87,8 @@ class Face:
         """The name of the transport, and the function that takes the batches, if there is one."""
         return self.file_transport, None
 
-    def session_begins(self, flags: Mapping[str, object]) -> None:
-        """Called before a session begins. The face may have something to say.
-
-        ``flags`` are the program's feature flags.
-        """
+    def session_begins(self) -> None:
+        """Called before a session begins. The face may have something to say."""
 
 
 _GENERAL_ADVICE = _core.session.general_advice()

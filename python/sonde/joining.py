@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde import log
-from sonde.request import DEFAULTS, Request
+from sonde.request import OPTIONS, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def conflicts(speaker: Face, request: Request, opening: Opening) -> list[str]:
     defaults, opened = Request(speaker, {}), opening.request
     found = [
         speaker.option(option)
-        for option in DEFAULTS
-        if option != "flags"
-        and request.value(option) not in (opened.value(option), defaults.value(option))
+        for option in OPTIONS
+        if option != "directory"
+        and getattr(request, option) not in (getattr(opened, option), getattr(defaults, option))
     ]
     if request.directory != defaults.directory and _output_dir(request) != opening.output_dir:
         found.append(speaker.option("directory"))

@@ -39,31 +39,23 @@ class Opening:
         _core.session.start(
             {
                 "output_dir": self.output_dir,
-                "spool": self.output_dir is not None,
-                "flush_interval": request.flush_interval,
-                "spool_max_bytes": request.spool_max_bytes,
-                "trace_max_spans": request.trace_max_spans,
                 "rank": ranks.rank,
                 "local_rank": ranks.local_rank or 0,
                 "world_size": 1 if ranks.world_size is None else ranks.world_size,
                 "on_demand": member.child,
                 # The rest of the attributes comes from ``facts`` and ``ending``.
-                "attrs": {"pid": os.getpid(), **ranks.attributes()}
+                "attrs": {_core.attrs.PID: os.getpid(), **ranks.attributes()}
                 | named_ids(self.face, self.platform)
                 | member.attributes()
-                | {"snapshots": request.snapshots},
-                "lines": _line_outlets(request.sinks),
+                | {_core.attrs.SNAPSHOTS: request.snapshots},
+                "lines": _line_outlets(request.output),
                 "on_batch": self.on_batch,
                 "face": self.face.for_engine(),
             }
+            | request.for_engine()
         )
-        snapshots.start(
-            request.snapshots,
-            request.sample_rate,
-            request.hook_options.get("snapshots", {}),
-            self.platform.get("run_id") or member.launch or member.run,
-            troubles,
-        )
+        run = self.platform.get("run_id") or member.launch or member.run
+        snapshots.start(request, run, troubles)
         facts.start()
 
 

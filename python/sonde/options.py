@@ -7,7 +7,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import TypeGuard
 
 SNAPSHOT_MODES = ("stats", "sampled", "full", "off")
@@ -104,17 +103,6 @@ def check_frameworks(name: str, frameworks: object) -> list[str] | None:
     return list(dict.fromkeys(frameworks))
 
 
-def check_flags(name: str, flags: object) -> Mapping[str, object]:
-    """A copy of the program's feature flags."""
-    from collections.abc import Mapping
-
-    if flags is None:
-        return {}
-    if not isinstance(flags, Mapping):
-        raise TypeError(f"{name} must be a mapping of feature flags, not {type(flags).__name__}")
-    return dict(flags)
-
-
 def is_count(value: object) -> TypeGuard[int]:
     """A whole number from 1 on."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -161,11 +149,16 @@ def check_directory(name: str, path: object) -> str:
     return os.path.expanduser(directory)  # noqa: PTH111  (pathlib would cost 5 ms)
 
 
-def check_count(name: str, value: object, *, at_least: int) -> int:
-    """A whole number, raised to ``at_least``."""
+def check_count(name: str, value: object) -> int:
+    """A whole number, raised to 1."""
+    return max(check_bytes(name, value), 1)
+
+
+def check_bytes(name: str, value: object) -> int:
+    """A whole number, raised to 0."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
-    return min(max(value, at_least), 2**63 - 1)
+    return min(max(value, 0), 2**63 - 1)
 
 
 def _number(name: str, value: object) -> float:

@@ -12,6 +12,7 @@ import os
 import sys
 
 from sonde import process
+from sonde._core import attrs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Membership:
 
     def attributes(self) -> dict[str, object]:
         """Attributes of the session, for readers of the spool."""
-        found = {"sonde.run": self.run, "sonde.process": self.process, "sonde.launch": self.launch}
+        found = {attrs.RUN: self.run, attrs.PROCESS: self.process, attrs.LAUNCH: self.launch}
         return {name: value for name, value in found.items() if value}
 
 

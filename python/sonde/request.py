@@ -6,76 +6,74 @@ from sonde import options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from sonde.face import Face
 
-DEFAULTS: dict[str, object] = {
-    "flags": None,
-    "frameworks": None,
-    "hook_options": None,
-    "snapshots": "stats",
-    "sample_rate": 0.01,
-    "flush_interval": 1.0,
-    "output": None,
-    "spool_max_bytes": 1_000_000_000,
-    "trace_max_spans": 100_000,
-}
+    T = TypeVar("T")
+
+
+class Option:
+    """A row of the table below."""
+
+    __slots__ = ("check", "default", "for_engine")
+
+    def __init__(
+        self, default: object, check: Callable[[str, object], object], for_engine: bool
+    ) -> None:
+        self.default = default
+        self.check = check  # (what the API calls the option, value) -> the value to use
+        self.for_engine = for_engine  # handed over as it is, under the same name
+
+
+def _option(default: object, check: Callable[[str, object], T], *, for_engine: bool = False) -> T:
+    """For a type checker this is a value that has been checked."""
+    return Option(default, check, for_engine)  # type: ignore[return-value]
 
 
 class Request:
     """The options of a session. Every value is checked, and nothing is done yet.
 
-    ``wanted`` has any of ``DEFAULTS`` and ``directory``; None stands for the default. Messages use
-    the names that ``face`` has for the options.
+    ``wanted`` has any of these options; None stands for the default. Messages use the names that
+    ``face`` has for them.
     """
 
-    __slots__ = (
-        "directory",
-        "flags",
-        "flush_interval",
-        "frameworks",
-        "hook_options",
-        "sample_rate",
-        "sinks",
-        "snapshots",
-        "spool_max_bytes",
-        "trace_max_spans",
-    )
+    frameworks = _option(None, options.check_frameworks)
+    hook_options = _option(None, options.check_hook_options)
+    snapshots = _option("stats", options.check_snapshots)
+    sample_rate = _option(0.01, options.check_sample_rate)
+    flush_interval = _option(1.0, options.check_flush_interval, for_engine=True)
+    output = _option(None, options.check_output)
+    directory = _option(None, options.check_directory)  # the default is the face's
+    spool_max_bytes = _option(1_000_000_000, options.check_bytes, for_engine=True)
+    trace_max_spans = _option(100_000, options.check_count, for_engine=True)
 
     def __init__(self, face: Face, wanted: Mapping[str, object]) -> None:
-        defaults = DEFAULTS | {"directory": face.directory}
-        if unknown := wanted.keys() - defaults.keys():
+        if unknown := wanted.keys() - OPTIONS.keys():
             raise TypeError(f"a session has no option {', '.join(sorted(unknown))}")
+        for name, option in OPTIONS.items():
+            value = wanted.get(name)
+            if value is None:
+                value = face.directory if name == "directory" else option.default
+            setattr(self, name, option.check(face.option(name), value))
 
-        def named(option: str) -> tuple[str, object]:
-            value = wanted.get(option)
-            return face.option(option), defaults[option] if value is None else value
-
-        self.flags = options.check_flags(*named("flags"))
-        self.frameworks = options.check_frameworks(*named("frameworks"))
-        self.hook_options = options.check_hook_options(*named("hook_options"))
-        self.snapshots = options.check_snapshots(*named("snapshots"))
-        self.sample_rate = options.check_sample_rate(*named("sample_rate"))
-        self.flush_interval = options.check_flush_interval(*named("flush_interval"))
-        self.sinks = options.check_output(*named("output"))
-        self.directory = options.check_directory(*named("directory"))
-        self.spool_max_bytes = options.check_count(*named("spool_max_bytes"), at_least=0)
-        self.trace_max_spans = options.check_count(*named("trace_max_spans"), at_least=1)
-
-    def value(self, option: str) -> object:
-        """What an option of ``wanted`` has become."""
-        return getattr(self, "sinks" if option == "output" else option)
+    def for_engine(self) -> dict[str, object]:
+        """The options that the engine takes as they are."""
+        return {name: getattr(self, name) for name, option in OPTIONS.items() if option.for_engine}
 
     def output_dir(self) -> str | None:
         """Absolute, so that a later chdir changes nothing; None when nothing is to be on disk.
 
         Raises OSError or UnicodeError for a name that cannot be made absolute or be written down.
         """
-        if "spool" not in self.sinks:
+        if "spool" not in self.output:
             return None
         import os
 
         name = os.path.abspath(self.directory)  # noqa: PTH100
         name.encode()
         return name
+
+
+OPTIONS = {name: each for name, each in vars(Request).items() if isinstance(each, Option)}

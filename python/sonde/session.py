@@ -17,13 +17,13 @@ from sonde import (
     hooks,
     joining,
     log,
-    options,
     process,
     snapshots,
     unseen,
 )
 from sonde.opening import Opening, named_ids
 from sonde.request import Request
+from sonde.state import State, nothing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,29 +33,25 @@ if TYPE_CHECKING:
     from sonde.face import Face
     from sonde.hooks import Hook
 
-    P = TypeVar("P", bound="Profiler")
+    H = TypeVar("H", bound="Handle")
 
 # Re-entrant: a signal handler may end the session while ``begin`` runs on the same thread.
 _lock = RLock()
 # The handle that holds the open session.
-_current: Profiler | None = None
+_current: Handle | None = None
 # The open handle of each API, by the name of its face: the one that holds the session, those that
 # have joined it, and those that are switched off.
-_handles: dict[str, Profiler] = {}
+_handles: dict[str, Handle] = {}
 # In a forked child: the hooks of the parent's session, which are still in place.
 _inherited: list[Hook] = []
 # Has it been said that a session cannot begin inside a log handler or a sink?
 _said_not_here = False
 
-# The value of a counter where there was no session, by its type; a path is None.
-_NOTHING: dict[type, object] = {int: 0, dict: {}}
 
-
-class Profiler:
-    """Handle of a session. Most programs never look at it."""
+class Handle:
+    """What an API has of the session that it has started. Each API derives a class of its own."""
 
     __slots__ = (
-        "_config",
         "_enabled",
         "_face",
         "_final",
@@ -66,12 +62,9 @@ class Profiler:
         "_transport",
     )
 
-    def __init__(self, enabled: bool, config: Mapping[str, object]) -> None:
-        from types import MappingProxyType
-
+    def __init__(self, enabled: bool) -> None:
         self._face = face.Face()  # ``begin`` sets that of the API
         self._enabled = enabled
-        self._config: Mapping[str, object] = MappingProxyType(dict(config))
         self._platform: dict[str, str] = {}
         self._transport: str | None = None
         self._spool_dir: str | None = None
@@ -84,50 +77,22 @@ class Profiler:
         """True while its session records."""
         return self._enabled and _handles.get(self._face.name) is self
 
-    @property
-    def config(self) -> Mapping[str, object]:
-        """The program's feature flags, as they were when the session began. Read-only."""
-        return self._config
-
-    @property
-    def installed_hooks(self) -> list[str]:
-        """Names of the framework hooks, in the order of their installation.
-
-        Each is put in place when the program imports its framework.
-        """
-        return [hook.name for hook in self._hooks]
-
-    @property
-    def hook_handles(self) -> list[object]:
-        """The hooks themselves, each with ``name``, ``active`` and ``uninstall()``."""
-        return list(self._hooks)
-
-    @property
-    def platform_context(self) -> dict[str, str]:
-        """Ids the platform gave this run."""
-        return dict(self._platform)
-
-    def health(self) -> dict[str, Any]:
-        """State and losses. Never raises, never waits."""
-        return _health(self)
+    def state(self) -> State:
+        """State and losses of the session. Never raises, never waits."""
+        return State(
+            self._final,
+            live=self.enabled,
+            spool_dir=self._spool_dir,
+            transport=self._transport,
+            hooks=self._hooks,
+            platform=self._platform,
+        )
 
     def flush(self) -> None:
         """Writes what is recorded so far. Waits for lines and the transport 2 s at most."""
         if self.enabled:
             _guarded(facts.refresh, "the session's attributes may be out of date", self._face)
             _guarded(_core.session.flush, "flushing failed", self._face)
-
-    def trace(
-        self,
-        format: str = "tree",
-        name: str | None = None,
-        last: int | None = None,
-        summary: bool = False,
-    ) -> Any:
-        """The spans of the session; see ``sonde.readback.trace``."""
-        from sonde.readback import trace
-
-        return trace(format, name, last, summary, self._face)
 
     def shutdown(self) -> None:
         """Closes what is open, writes everything, and makes way for another session.
@@ -169,7 +134,7 @@ class Profiler:
         if _current is None:
             _set_gate()
 
-    def _join(self, holder: Profiler) -> None:
+    def _join(self, holder: Handle) -> None:
         """Makes this a second handle of the session that ``holder`` has begun."""
         self._platform = self._face.platform_context()
         self._annotate_ids()
@@ -231,7 +196,7 @@ class Profiler:
         if not began:  # the counters are those of an earlier session, except for the errors
             now = _core.session.counters()
             errors = {key: now[key] for key in ("swallowed_error_count", "swallowed_errors")}
-            self._final = _nothing(now) | errors
+            self._final = nothing() | errors
 
     def _open_session(self, request: Request) -> None:
         opening = self._opening = Opening(self._face, request)
@@ -269,37 +234,38 @@ class Profiler:
 
 def begin(
     speaker: Face,
-    make: Callable[[bool, Mapping[str, object]], P],
+    make: Callable[[bool], H],
     wanted: Mapping[str, object],
     *,
     enabled: bool = True,
-) -> P:
+) -> H:
     """Opens the session, or joins the one that another API has opened.
 
-    ``speaker`` is the face of the API that the program called. ``make(enabled, flags)`` returns a
-    handle of that API. ``wanted`` are the options, as ``Request`` takes them. A bad option raises,
-    and leaves everything as it was. An API that has a handle already gets the same one again.
+    ``speaker`` is the face of the API that the program called. ``make(enabled)`` returns a handle
+    of that API, or raises. ``wanted`` are the options, as ``Request`` takes them. A bad option
+    raises, and leaves everything as it was. An API that has a handle gets the same one again.
     """
     global _current
     if _core.session.hands_over():
-        return _not_here(speaker, make, wanted)
+        return _not_here(speaker, make)
     with _lock:
         if (own := _handles.get(speaker.name)) is not None:
             log.warn("profiler", _started_twice(speaker, own), speaker)
             return own  # type: ignore[return-value]  # made by this API
         if not enabled:
-            made = make(False, _flags_unchecked(wanted.get("flags")))
+            made = make(False)
             made._face = speaker
             if _current is None:
                 _speak_as(speaker)
                 _core.session.set_recording(False)
         else:
             request = Request(speaker, wanted)
+            made = make(True)
+            made._face = speaker
             if _current is None:
                 _speak_as(speaker)
-            made = make(True, request.flags)
-            made._face = speaker
-            speaker.session_begins(request.flags)
+                _core.session.reset_swallowed()
+            speaker.session_begins()
             if _current is not None:
                 made._join(_current)
                 joining.say_what_is_ignored(speaker, request, _current._opening)
@@ -314,11 +280,7 @@ def begin(
         return made
 
 
-def _not_here(
-    speaker: Face,
-    make: Callable[[bool, Mapping[str, object]], P],
-    wanted: Mapping[str, object],
-) -> P:
+def _not_here(speaker: Face, make: Callable[[bool], H]) -> H:
     """A log handler or a sink begins a session, on a thread of the profiler that calls it.
 
     The end of a session may wait for that thread, so the thread must not wait for the end.
@@ -335,7 +297,7 @@ def _not_here(
         )
     if (own := _handles.get(speaker.name)) is not None:
         return own  # type: ignore[return-value]  # made by this API
-    made = make(False, _flags_unchecked(wanted.get("flags")))
+    made = make(False)
     made._face = speaker
     return made
 
@@ -352,7 +314,7 @@ def _speak_as(speaker: Face) -> None:
     _core.session.set_face(speaker.for_engine())
 
 
-def _started_twice(speaker: Face, own: Profiler) -> str:
+def _started_twice(speaker: Face, own: Handle) -> str:
     goes_on = "the first session goes on" if own.enabled else "profiling is off, and stays off"
     return (
         f"{speaker.call('start', 'the start of a session')} called more than once: {goes_on}, "
@@ -365,26 +327,26 @@ def _set_gate() -> None:
     _core.session.set_recording(not _handles, keep_trace=True)
 
 
-def current() -> Profiler | None:
+def current() -> Handle | None:
     """The handle that holds the open session."""
     return _current
 
 
-def handle_of(speaker: Face) -> Profiler | None:
+def handle_of(speaker: Face) -> Handle | None:
     """The open handle of this API, enabled or not."""
     return _handles.get(speaker.name)
 
 
 def flush() -> None:
     """Writes what the open session has recorded so far, if there is one."""
-    if (profiler := _current) is not None:
-        profiler.flush()
+    if (handle := _current) is not None:
+        handle.flush()
 
 
 def shutdown(speaker: Face) -> None:
     """Ends the session if this API holds it. If it has joined the session, it leaves."""
-    if (profiler := handle_of(speaker)) is not None:
-        profiler.shutdown()
+    if (handle := handle_of(speaker)) is not None:
+        handle.shutdown()
 
 
 def watch(speaker: Face, model: object, name: str | None = None) -> None:
@@ -403,57 +365,22 @@ def _by_call() -> bool:
 
 
 def _process_ends() -> None:
-    if (profiler := _current) is not None:
-        profiler._end(ending.by_exit)
+    if (handle := _current) is not None:
+        handle._end(ending.by_exit)
 
 
 def _child_ends() -> None:
-    if (profiler := _current) is not None:
-        profiler._end(ending.by_exit_of_child)
+    if (handle := _current) is not None:
+        handle._end(ending.by_exit_of_child)
 
 
-def health(speaker: Face) -> dict[str, Any]:
-    """State and losses of the open session; without one, the same keys with nothing in them.
+def state(speaker: Face) -> State:
+    """State and losses of the open session; without one, there is nothing in it.
 
     For an API that is switched off there is none.
     """
-    return _health(handle_of(speaker) or _current)
-
-
-def _nothing(counters: dict[str, Any]) -> dict[str, Any]:
-    return {key: _NOTHING.get(type(value)) for key, value in counters.items()}
-
-
-def _health(profiler: Profiler | None) -> dict[str, Any]:
-    live = profiler is not None and profiler.enabled
-    counters = _core.session.counters()
-    if not live:
-        final = None if profiler is None else profiler._final
-        counters = _nothing(counters) if final is None else dict(final)
-        counters["flush_mode"] = "stopped"
-    known: dict[str, Any] = {
-        "enabled": live,
-        "scope_drop_count": counters.pop("scope_drop_count", 0),
-        "mark_drop_count": counters.pop("mark_drop_count", 0),
-        "spool_drop_count": counters.pop("spool_drop_count", 0),
-        "spool_dir": profiler._spool_dir if live and profiler else None,
-        "spool_bytes": counters.pop("spool_bytes", 0),
-        "flush_mode": counters.pop("flush_mode", "stopped"),
-        "flush_restart_count": 0,  # the engine never has to start its thread again
-        "transport": profiler._transport if live and profiler else None,
-        "installed_hooks": profiler.installed_hooks if live and profiler else [],
-        "platform_context": profiler.platform_context if live and profiler else {},
-        "swallowed_error_count": counters.pop("swallowed_error_count", 0),
-        "swallowed_errors": dict(counters.pop("swallowed_errors", {})),
-    }
-    return known | counters
-
-
-def _flags_unchecked(flags: object) -> Mapping[str, object]:
-    try:
-        return options.check_flags("flags", flags)
-    except TypeError:  # a profiler that is switched off never raises
-        return {}
+    handle = handle_of(speaker) or _current
+    return State() if handle is None else handle.state()
 
 
 def _guarded(work: Callable[[], None], failure: str, speaker: Face | None = None) -> None:

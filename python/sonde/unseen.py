@@ -157,7 +157,7 @@ def note() -> str | None:
         # Readers show it as it is stored, without undoing escapes.
         plain = (text or "").replace("\\", "?").replace('"', "?")
         # An empty text removes a hint that was due before the loop began.
-        _core.session.annotate({"sonde.hint": plain})
+        _core.session.annotate({_core.attrs.HINT: plain})
     return text
 
 

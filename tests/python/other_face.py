@@ -5,7 +5,7 @@ from textwrap import dedent
 from child_process import run_python
 
 FACE = """
-from sonde import session
+from sonde import readback, session
 from sonde.face import Face
 
 
@@ -20,8 +20,16 @@ class Other(Face):
     calls = {"start": "init()", "watch": "other.see", "wrap": "other.follow"}
 
 
-class Handle(session.Profiler):
+class Handle(session.Handle):
     __slots__ = ()
+
+    def health(self):
+        state = self.state()
+        own = {"enabled": state.live, "spool_dir": state.spool_dir, "transport": state.transport}
+        return state.counters | own
+
+    def trace(self, format, name=None, last=None, summary=False):
+        return readback.trace(format, name, last, summary, Other())
 
 
 def init(mode=None, logs_dir=None, enabled=True, **more):

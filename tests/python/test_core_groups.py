@@ -47,6 +47,16 @@ def test_the_packages_use_every_function():
     assert there - used == ONLY_FOR_TESTS
 
 
+def test_the_packages_use_every_name_of_an_attribute():
+    stub = ast.parse((ROOT / "python/sonde/_core/attrs.pyi").read_text())
+    names = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    assert names == {name for name in vars(_core.attrs) if name.isupper()}
+    assert all(isinstance(getattr(_core.attrs, name), str) for name in names)
+    files = (ROOT / "python/sonde").rglob("*.py")
+    used = set(re.findall(r"\battrs\.([A-Z_]+)\b", "\n".join(f.read_text() for f in files)))
+    assert names == used
+
+
 def test_the_wheel_has_the_extension_alone():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
     assert settings["build"]["targets"] == ["_core"]

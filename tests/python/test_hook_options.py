@@ -60,7 +60,7 @@ handle = init(output="none", frameworks=["torch"], hook_options={{"torch": parts
 train()
 assert seen(handle) == set(), seen(handle)
 assert [getattr(*place) for place in places] == before
-assert handle.hook_handles[0].active
+assert handle.state().hooks[0].active
 """,
         cwd=tmp_path,
     )
@@ -70,7 +70,8 @@ def test_flags_of_the_program_are_no_options(tmp_path):
     run(
         TRAINING
         + """
-handle = init(output="none", frameworks=["torch"], flags={"torch": {"modules": False}})
+import cirron
+handle = cirron.profile({"torch": {"modules": False}}, output="none", frameworks=["torch"])
 assert handle.config == {"torch": {"modules": False}}
 train()
 assert "forward" in seen(handle)

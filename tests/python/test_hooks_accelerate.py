@@ -54,16 +54,18 @@ def test_accelerate_accumulates(memory):
     assert tree() == f"epoch[0](step[0]{two} step[1]{STEP}) {CHECK}"
 
 
-def test_accelerate_skips_batches(memory):
+def prepared(rows):
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
     model = Net()
-    model, optimizer, loader = accelerator.prepare(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.01),
-        torch.utils.data.DataLoader(Rows(6), batch_size=2),
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = torch.utils.data.DataLoader(Rows(rows), batch_size=2)
+    return accelerator, *accelerator.prepare(model, optimizer, loader)
+
+
+def test_accelerate_skips_batches(memory):
+    accelerator, model, optimizer, loader = prepared(rows=6)
     for batch in accelerator.skip_first_batches(loader, 1):
         accelerator.backward(model(**batch)["loss"])
         optimizer.step()
@@ -71,15 +73,7 @@ def test_accelerate_skips_batches(memory):
 
 
 def test_accelerate_loop_in_loops_of_the_user(memory):
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(cpu=True)
-    model = Net()
-    model, optimizer, loader = accelerator.prepare(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.01),
-        torch.utils.data.DataLoader(Rows(4), batch_size=2),
-    )
+    accelerator, model, optimizer, loader = prepared(rows=4)
     for _ in ci.epochs(range(1)):
         for batch in ci.batches(loader):
             accelerator.backward(model(**batch)["loss"])

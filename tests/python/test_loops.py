@@ -19,6 +19,16 @@ def flushed(spool_dir):
     return Spool(spool_dir)
 
 
+def assert_one_and_closed(spool_dir, name):
+    """One turn of the loop was recorded, and what comes after it is outside."""
+    with ci.scope("after"):
+        pass
+    ci.shutdown()
+    spool = Spool(spool_dir)
+    assert len(spool.named(name)) == 1
+    assert spool.path(spool.one("after")) == ["cirron.session", "after"]
+
+
 @BOTH
 def test_items_pass_through_unchanged(session, wrapper, name):
     items = [object() for _ in range(5)]
@@ -83,12 +93,7 @@ def test_exception_in_the_body_closes_the_scope(session, spool_dir, wrapper, nam
 
     with pytest.raises(ValueError):
         loop()
-    with ci.scope("after"):
-        pass
-    ci.shutdown()
-    spool = Spool(spool_dir)
-    assert len(spool.named(name)) == 1
-    assert spool.path(spool.one("after")) == ["cirron.session", "after"]
+    assert_one_and_closed(spool_dir, name)
 
 
 @BOTH
@@ -99,12 +104,7 @@ def test_exception_in_the_iterable_goes_through(session, spool_dir, wrapper, nam
 
     with pytest.raises(ValueError, match="broken dataset"):
         list(wrapper(items()))
-    with ci.scope("after"):
-        pass
-    ci.shutdown()
-    spool = Spool(spool_dir)
-    assert len(spool.named(name)) == 1
-    assert spool.path(spool.one("after")) == ["cirron.session", "after"]
+    assert_one_and_closed(spool_dir, name)
 
 
 @BOTH
@@ -163,12 +163,7 @@ def test_abandoned_iterator_closes_its_scope(session, spool_dir, wrapper, name):
     next(loop)
     del loop
     gc.collect()
-    with ci.scope("after"):
-        pass
-    ci.shutdown()
-    spool = Spool(spool_dir)
-    assert len(spool.named(name)) == 1
-    assert spool.path(spool.one("after")) == ["cirron.session", "after"]
+    assert_one_and_closed(spool_dir, name)
 
 
 @BOTH

@@ -1,12 +1,15 @@
 """What is missing of the Cirron SDK is reported: names, a cirron.yaml, flags like our options."""
 
 import copy
+import inspect
 import logging
 import pickle
 
 import cirron as ci
 import pytest
 from child_process import run_python
+from cirron import flags
+from cirron.face import FACE
 
 NAMES = ["CirronYaml", "ProfilingConfig", "ServingConfig", "deps", "env", "find_cirron_yaml",
          "inference", "load", "load_cirron_yaml", "map", "secret"]  # fmt: skip
@@ -129,6 +132,10 @@ class Unprintable:
         ({"snapshots": {"mode": "full"}}, '{"snapshots": {"threads": N}} where N is 1 or more'),
         ({"snapshots": {"threads": "many"}}, "{'threads': 'many'}} has no effect"),
         ({"jax": {"steps": 3}}, "jax has no options"),
+        ({"pytorch": {"epoch_steps": 3}}, 'write {"torch": {"epoch_steps": N}} where N is 1'),
+        ({"keras": {"steps": 3}}, "keras has no options"),
+        ({"output_dir": "x"}, "write Cirron(output_dir='x').profile()"),
+        ({"trace_buffer_max_spans": 7}, "write Cirron(trace_buffer_max_spans=7).profile()"),
         ({"torch": {"model": Unprintable()}}, "{'model': ...}} has no effect"),
     ],
 )
@@ -141,16 +148,21 @@ def test_flag_with_the_name_of_an_option_is_reported_once(caplog, flags, said):
     assert dict(ci.config) == flags
 
 
+def test_the_names_that_are_no_flags_are_those_of_the_signatures():
+    assert flags.arguments(FACE) == inspect.signature(ci.profile).parameters.keys()
+    assert inspect.signature(ci.Cirron).parameters.keys() >= flags.SETTINGS
+
+
 def test_each_flag_is_reported(caplog):
     ci.profile(config={"output": "log", "torch": 1, "mine": 2}, output="none", frameworks=[])
     assert len(warnings_of(caplog)) == 2
 
 
 def test_other_flags_and_tables_are_not_reported(caplog):
-    flags = {"torch": {"epoch_steps": 5}, "snapshots": {"threads": 1}, "path": None, 3: 4}
-    ci.profile(config=flags, output="none", frameworks=[])
+    mine = {"torch": {"epoch_steps": 5}, "snapshots": {"threads": 1}, "path": None, 3: 4}
+    ci.profile(config=mine, output="none", frameworks=[])
     assert warnings_of(caplog) == []
-    assert dict(ci.config) == flags
+    assert dict(ci.config) == mine
 
 
 def test_long_flag_is_cut_and_an_object_is_not_asked_for_its_repr(caplog):

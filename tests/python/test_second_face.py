@@ -4,6 +4,8 @@ import json
 
 import pytest
 from other_face import run
+from sonde import session
+from sonde.state import State
 
 
 def test_names_folder_and_variables_are_those_of_the_face(tmp_path):
@@ -14,7 +16,7 @@ os.environ["OTHER_JOB"] = "j1"
 handle = init()
 assert handle.health()["spool_dir"] == os.path.abspath("logs/spool")
 assert handle.health()["transport"] == "nowhere"
-assert handle.platform_context == {"job": "j1"}
+assert handle.state().platform == {"job": "j1"}
 handle.shutdown()
 """,
         cwd=tmp_path,
@@ -23,6 +25,12 @@ handle.shutdown()
     roots = [span for batch in batches for span in batch["spans"] if span["parent_id"] is None]
     assert [root["name"] for root in roots] == ["other.session"]
     assert roots[0]["attrs"]["other.job"] == "j1"
+
+
+def test_a_handle_has_nothing_of_another_api():
+    public = {name for name in dir(session.Handle) if not name.startswith("_")}
+    assert public == {"enabled", "flush", "shutdown", "state"}
+    assert not {"flush_restart_count", "installed_hooks", "enabled"} & State().counters.keys()
 
 
 def test_messages_are_in_the_words_of_the_face(tmp_path):
@@ -89,6 +97,25 @@ assert init().health()["swallowed_error_count"] == 0
         cwd=tmp_path,
     )
     assert "profiling is off for this run (OSError: no route)" in said.stderr
+
+
+def test_the_health_of_a_failed_session_has_no_errors_of_the_one_before(tmp_path):
+    run(
+        """
+from sonde import log
+first = init()
+log.swallowed("earlier")
+first.shutdown()
+assert first.health()["swallowed_errors"] == {"earlier": 1}
+def no_transport(self, platform, spool_dir):
+    raise OSError("no route")
+Other.transport = no_transport
+failed = init()
+assert failed.health()["swallowed_errors"] == {"session": 1}, failed.health()
+assert failed.health()["swallowed_error_count"] == 1
+""",
+        cwd=tmp_path,
+    )
 
 
 def test_a_session_that_began_half_way_makes_way_for_the_next(tmp_path):

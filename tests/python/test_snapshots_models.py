@@ -60,7 +60,7 @@ def test_several_models_have_a_namespace_each(spool_dir):
     ]
 
 
-def test_a_model_that_fails_costs_only_itself(spool_dir, caplog):
+def test_a_model_that_fails_costs_only_itself(session, spool_dir, caplog):
     class Broken(Net):
         def named_parameters(self, *args, **kwargs):
             raise RuntimeError("not today")
@@ -72,6 +72,7 @@ def test_a_model_that_fails_costs_only_itself(spool_dir, caplog):
     epoch_of_nothing()
     assert names(spool_dir) == [["Net.layer.weight", "Net.layer.bias"]] * 2
     assert caplog.text.count("no snapshots of Broken: asking for its tensors failed") == 1
+    assert session.health()["swallowed_errors"] == {"snapshots": 1}
 
 
 def test_a_second_model_changes_names_only_from_then_on(spool_dir):

@@ -54,6 +54,25 @@ def names(spool_dir):
 # -- several models --
 
 
+def test_a_model_that_fails_is_left_out_once_and_counted(session, spool_dir, caplog):
+    class Broken(nn.Linear):
+        def named_parameters(self, *args, **kwargs):
+            raise RuntimeError("not today")
+
+    good, bad = make_model(), Broken(4, 4)
+
+    def forward(x):
+        with torch.no_grad():
+            bad(x)
+        return good(x)
+
+    for _ in range(2):
+        epoch_of(sgd(good), forward)
+    assert names(spool_dir) == [NAMES] * 2
+    assert caplog.text.count("no snapshots of Broken: asking for its tensors failed") == 1
+    assert session.health()["swallowed_errors"] == {"snapshots": 1}
+
+
 def test_two_models_have_a_namespace_each(spool_dir):
     generator, critic = Generator(4, 4), Critic(4, 1)
     first, second = sgd(critic), sgd(generator)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar, final
 
+from sonde._core import attrs as attrs
 from sonde._core import device as device
 from sonde._core import jax as jax
 from sonde._core import loops as loops

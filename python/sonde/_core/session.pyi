@@ -9,7 +9,6 @@ def start(options: dict[str, object]) -> None:
     ``options`` has exactly these members:
 
     - ``output_dir: str | None``: absolute, or None: nothing on disk
-    - ``spool: bool``: write batch files
     - ``flush_interval: float``: seconds
     - ``spool_max_bytes: int``, ``trace_max_spans: int``
     - ``rank: int``, ``local_rank: int``, ``world_size: int``
@@ -86,3 +85,6 @@ def general_advice() -> dict[str, str]:
 
 def note_swallowed(place: str) -> None:
     """Counts an error after which the profiler goes on, by the part that failed."""
+
+def reset_swallowed() -> None:
+    """A session begins: errors are counted from zero, even if ``start`` is not reached."""

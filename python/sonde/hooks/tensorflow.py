@@ -256,7 +256,7 @@ class _Run:
         self, name: str, index: int | None = None, *, queued: bool = False, dispatch: bool = False
     ) -> _core.scope:
         """Opens a scope. ``queued``: the device's time comes from the queue that a fit watches."""
-        attributes = {"timing": "dispatch"} if dispatch else {}
+        attributes = {_core.attrs.TIMING: _core.attrs.DISPATCH} if dispatch else {}
         gpu = queued or self.state.optimizers is not None
         scope = _core.scope(name, index, gpu=gpu, **attributes)
         scope.__enter__()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sonde.face import Face
+    from sonde.request import Request
     from sonde.snapshots.recorder import Recorder
 
 _recorder: Recorder | None = None
@@ -33,13 +34,7 @@ def watch(speaker: Face, model: object, name: str | None, *, early: bool) -> Non
         _watch_early(model, name)
 
 
-def start(
-    mode: str,
-    sample_rate: float,
-    options: Mapping[str, object],
-    run: str,
-    hook_troubles: Callable[[], list[str]],
-) -> None:
+def start(request: Request, run: str, hook_troubles: Callable[[], list[str]]) -> None:
     """A session begins.
 
     ``run`` is the same in all its processes, and different in other runs. ``hook_troubles`` says
@@ -47,11 +42,12 @@ def start(
     """
     global _recorder
     early, _early[:] = list(_early), []
-    if mode == "off":
+    if request.snapshots == "off":
         return
     from sonde.snapshots.recorder import Recorder
 
-    _recorder = Recorder(mode, sample_rate, _threads(options), run, hook_troubles)
+    threads = _threads(request.hook_options.get("snapshots", {}))
+    _recorder = Recorder(request.snapshots, request.sample_rate, threads, run, hook_troubles)
     for reference, name in early:
         if (model := reference()) is not None:
             _recorder.models.watch(model, name)

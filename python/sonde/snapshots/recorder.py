@@ -359,6 +359,7 @@ class Recorder:
 
     def _leave_out(self, model: Any, error: Exception) -> None:
         self.models.leave_out(model)
+        log.swallowed("snapshots")
         log.warn(
             LOGGER,
             f"no snapshots of {type(model).__name__}: asking for its tensors failed "
@@ -388,7 +389,6 @@ class Recorder:
             try:
                 found.append((prefix, tensors_of(unwrapped(model))))
             except Exception as error:  # raised by code of the program: go on with the other models
-                log.swallowed("snapshots")
                 self._leave_out(model, error)
         return found
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import sys
 
+from sonde import _core
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     # What to measure (None: nothing), attributes, dtype, shape.
     Resolved = tuple[Any, dict[str, object], str, list[int]]
 
+
+UNAVAILABLE = _core.attrs.UNAVAILABLE
 
 # Rank and size of the process group when it last existed.
 _last_ranks: dict[str, object] = {"rank": 0, "world_size": 1}
@@ -34,7 +38,7 @@ def resolve(tensor: Any, sharded: bool, offloaded: bool) -> Resolved:
         return _resolve(torch, tensor, sharded, offloaded)
     except Exception as error:
         reason: dict[str, object] = {
-            "unavailable": f"{type(tensor).__name__}: {type(error).__name__}"
+            UNAVAILABLE: f"{type(tensor).__name__}: {type(error).__name__}"
         }
         return None, reason, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)
 
@@ -43,7 +47,7 @@ def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolve
     attrs: dict[str, object] = {}
     dtype = str(tensor.dtype).removeprefix("torch.")
     if _has_base(tensor, "UninitializedTensorMixin"):
-        return None, {"unavailable": "uninitialized"}, dtype, []
+        return None, {UNAVAILABLE: "uninitialized"}, dtype, []
     if _has_base(tensor, "DTensor"):
         value = _local(torch, tensor, attrs)
     else:
@@ -52,9 +56,9 @@ def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolve
             attrs["shard"] = _ranks(torch)
     shape = list(value.shape)
     if _has_base(value, "FakeTensor"):
-        return None, attrs | {"unavailable": "fake"}, dtype, shape
+        return None, attrs | {UNAVAILABLE: "fake"}, dtype, shape
     if value.device.type == "meta":
-        return None, attrs | {"unavailable": "offloaded" if offloaded else "meta"}, dtype, shape
+        return None, attrs | {UNAVAILABLE: "offloaded" if offloaded else "meta"}, dtype, shape
     if value.is_quantized:
         attrs["quantized"] = True
         value = value.dequantize()
@@ -66,7 +70,7 @@ def _resolve(torch: Any, tensor: Any, sharded: bool, offloaded: bool) -> Resolve
     value = value.resolve_neg()
     if type(value) not in (torch.Tensor, torch.nn.Parameter) and _is_wrapper(value):
         if not hasattr(type(value), "dequantize"):
-            return None, attrs | {"unavailable": type(value).__name__}, dtype, shape
+            return None, attrs | {UNAVAILABLE: type(value).__name__}, dtype, shape
         attrs["quantized"] = True
         value = value.dequantize()
     return value, attrs, dtype, shape
@@ -80,7 +84,7 @@ def _on_host(tensor: Any) -> Resolved:
 
         array = numpy.asarray(tensor)
     except Exception as error:
-        return None, {"unavailable": type(error).__name__}, dtype, []
+        return None, {UNAVAILABLE: type(error).__name__}, dtype, []
     return array, {}, dtype, list(array.shape)
 
 

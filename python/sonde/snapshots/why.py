@@ -13,10 +13,10 @@ def tell(reason: str, hook_troubles: list[str]) -> str:
     sentence = " ".join(sentence.replace('"', "'").split())
     if len(sentence) > LONGEST:
         sentence = sentence[:LONGEST] + "..."
-    _core.session.annotate({"snapshots_reason": sentence})
+    _core.session.annotate({_core.attrs.SNAPSHOTS_REASON: sentence})
     return sentence
 
 
 def count(records: int) -> None:
     """Writes into the session how many records of snapshots it has."""
-    _core.session.annotate({"snapshot_records": records})
+    _core.session.annotate({_core.attrs.SNAPSHOT_RECORDS: records})

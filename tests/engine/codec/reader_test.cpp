@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/base/attr_names.h"
 #include "engine/base/json_writer.h"
 #include "engine/codec/encode.h"
 
@@ -446,7 +447,7 @@ TEST_F(ReaderTest, TimingsKeepWhatSaysHowToReadThem) {
   EXPECT_FALSE(with_attrs(R"({"mode":"train","other":"dispatch"})").dispatched());
   EXPECT_FALSE(with_attrs("{}").dispatched());
   EXPECT_FALSE(with_attrs("null").dispatched());
-  EXPECT_EQ(with_attrs(R"({"sonde.hint":"do this now"})").attr(model::kHintAttr).text(),
+  EXPECT_EQ(with_attrs(R"({"sonde.hint":"do this now"})").attr(base::kHintAttr).text(),
             "do this now");
   EXPECT_TRUE(with_attrs(R"({"note":"timing and more of it"})").attrs.empty()) << "no name of it";
 }

@@ -45,7 +45,7 @@ TEST(EndingText, OfASpan) {
             "ended by KeyboardInterrupt");
   EXPECT_EQ(words_of(with(R"("exception":"E","exception_message":"two\nlines")", 1)),
             "ended by E: two\\nlines");
-  EXPECT_EQ(words_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program's";
+  EXPECT_EQ(words_of(with(R"("ended_by":"exit")", 1)), "") << "an attribute of the program";
 }
 
 TEST(EndingText, OfASession) {

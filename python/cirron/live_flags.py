@@ -1,4 +1,4 @@
-"""The feature flags that an API was started with, as one mapping that programs may keep."""
+"""The feature flags of the open session, as one mapping that programs may keep."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Mapping
 
 from sonde import session
 
+from cirron.face import FACE
+from cirron.instance import Profiler
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sonde.face import Face
-
 
 class LiveFlags(Mapping[str, object]):
-    """Reads through to the ``config`` of the API's open handle; empty while there is none."""
+    """Reads through to the ``config`` of the open handle; empty while there is none."""
 
-    __slots__ = ("_speaker",)
-
-    def __init__(self, speaker: Face) -> None:
-        self._speaker = speaker
+    __slots__ = ()
 
     def __getitem__(self, key: str) -> object:
         return self._flags()[key]
@@ -34,5 +32,5 @@ class LiveFlags(Mapping[str, object]):
         return repr(dict(self._flags()))
 
     def _flags(self) -> Mapping[str, object]:
-        profiler = session.handle_of(self._speaker)
-        return {} if profiler is None else profiler.config
+        handle = session.handle_of(FACE)
+        return handle.config if isinstance(handle, Profiler) else {}
