@@ -21,6 +21,7 @@
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
+#include "engine/session/counters.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/serving.h"
 #include "engine/session/sink.h"
@@ -144,7 +145,7 @@ Delivery::Queue::Left Delivery::Queue::close() noexcept {
 
 void Delivery::Queue::run(const Task& task) noexcept {
   if (task.batch) {
-    hand(*sink, *task.batch);
+    hand(*sink, task.batch);
     return;
   }
   const std::uint64_t deadline_ns = base::deadline_after(task.patience_ns);
@@ -234,6 +235,8 @@ void Delivery::await(std::uint64_t deadline_ns) noexcept {
   if (!has_thread_.load()) queue_->serve_here(deadline_ns);
   queue_->progress.await_all(deadline_ns);
 }
+
+void Delivery::count(Counters& all) const { queue_->sink->count(all); }
 
 void Delivery::close() noexcept {
   const Queue::Left left = queue_->close();

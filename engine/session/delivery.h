@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/session/counters.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
 
@@ -35,6 +36,8 @@ class Delivery {
   // Any thread. Waits until the sink has everything that was accepted, and has flushed. A sink that
   // has not moved since a wait in vain is not waited for again.
   void await(std::uint64_t deadline_ns) noexcept;
+  // Any thread.
+  void count(Counters& all) const;
   // The session is over. Batches that the sink does not have by now are lost to it and counted, and
   // so is what it holds back if it has not been told of the end.
   void close() noexcept;

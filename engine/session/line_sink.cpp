@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -49,11 +50,11 @@ void LineSink::settle_held() {
   });
 }
 
-void LineSink::accept(const OutgoingBatch& batch) {
-  for (const std::string& line : batch.announcements) {
+void LineSink::accept(const std::shared_ptr<const OutgoingBatch>& batch) {
+  for (const std::string& line : batch->announcements) {
     for (const LineOutlet& outlet : outlets_) outlet.write({prefix_ + line});
   }
-  if (!batch.records.spans.empty()) write(batch);
+  if (!batch->records.spans.empty()) write(*batch);
 }
 
 void LineSink::write(const OutgoingBatch& batch) {

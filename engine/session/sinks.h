@@ -34,10 +34,10 @@ class Sinks {
   bool durable() const noexcept { return spool_ != nullptr; }
 
   // Returns the batch, for the next one to use its memory, or null where it is still needed.
-  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
+  std::shared_ptr<OutgoingBatch> accept(std::shared_ptr<OutgoingBatch> batch);
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.
-  void remember(const OutgoingBatch& batch);
+  void remember(const std::shared_ptr<const OutgoingBatch>& batch);
   // Sets until when the spool retries what could not be written; 0: there is no deadline.
   void limit_spool(std::uint64_t deadline_ns) noexcept;
   // True when nothing is left that only the journal has. Each sink but the spool has `patience_ns`,
@@ -67,8 +67,8 @@ class Sinks {
 
  private:
   void add_needs(const Sink& sink) noexcept;
-  bool store(const OutgoingBatch& batch) noexcept;
-  std::unique_ptr<OutgoingBatch> deliver(std::unique_ptr<OutgoingBatch> batch) noexcept;
+  bool store(const std::shared_ptr<const OutgoingBatch>& batch) noexcept;
+  std::shared_ptr<OutgoingBatch> deliver(std::shared_ptr<OutgoingBatch> batch) noexcept;
   bool store_held_back() noexcept;
   void give_up_held_back(Moved& next) noexcept;
   void skip(const Moved& moved);
@@ -81,7 +81,7 @@ class Sinks {
   // A batch for which the spool has thrown (no memory). It is tried again before the next batch and
   // at every flush. Until it is written or given up, nothing is committed: the journal has its
   // records.
-  std::unique_ptr<OutgoingBatch> held_back_;
+  std::shared_ptr<OutgoingBatch> held_back_;
 };
 
 }  // namespace sonde::session

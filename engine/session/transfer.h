@@ -66,7 +66,7 @@ class Transfer {
   CaptureQueue& captures_;
   Sinks& sinks_;
   bool on_demand_;
-  std::unique_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
+  std::shared_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
   std::int64_t last_created_ns_ = 0;
   // Snapshots are counted here where no spool counts what it has written.
   std::atomic<std::uint64_t> batches_{0}, snapshots_{0};
