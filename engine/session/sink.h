@@ -37,8 +37,8 @@ class Sink {
 
   // Called after each tick in which the sink got a batch, after later ones until it returns true,
   // and in any case at the end of the session. By then everything recorded before the tick has been
-  // accepted. Waits for what the sink has under way, until `deadline_ns` by base::monotonic_ns() at
-  // most; 0: do not wait. `last`: the session ends, nothing follows. True when nothing is left.
+  // accepted. Waits for what the sink has under way, until `deadline_ns` at most
+  // (base/deadline.h). `last`: the session ends, nothing follows. True when nothing is left.
   virtual bool flush(std::uint64_t deadline_ns, bool last) = 0;
 
   // Any thread, also while another method runs. Adds what the sink counts. Does not wait.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
@@ -38,7 +39,8 @@ class Sinks {
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.
   void remember(const std::shared_ptr<const OutgoingBatch>& batch);
-  // Sets until when the spool retries what could not be written; 0: there is no deadline.
+  // Sets the deadline of the spool for trying again what could not be written, in accept() and in
+  // flush(). Until it is set there is none.
   void limit_spool(std::uint64_t deadline_ns) noexcept;
   // True when nothing is left that only the journal has. Each sink but the spool has `patience_ns`,
   // from its turn on; await() waits for them.
@@ -74,7 +76,7 @@ class Sinks {
   void skip(const Moved& moved);
 
   std::unique_ptr<SpoolSink> spool_;
-  std::uint64_t spool_deadline_ns_ = 0;
+  std::uint64_t spool_deadline_ns_ = base::kNoDeadline;
   MemorySink memory_;
   std::vector<std::unique_ptr<Delivery>> deliveries_;
   Sink::Needs needs_;

@@ -31,7 +31,7 @@ class SpoolSink : public Sink {
   // Tries again what could not be written. At the end of the session it gives up waiting snapshots,
   // because the journal has no copy of them.
   bool flush(std::uint64_t deadline_ns, bool last) override;
-  // Sets until when accept() retries what could not be written; 0: there is no deadline.
+  // Sets the deadline of accept() for trying again what could not be written.
   void retry_until(std::uint64_t deadline_ns) noexcept { outbox_.retry_until(deadline_ns); }
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
