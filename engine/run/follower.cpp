@@ -65,7 +65,10 @@ model::Look Follower::look() {
     look_at_processes(out);
     if (first && has_seen_any()) look_back(out);
     before_.clear();
-    if (refresh(out)) look_at_batches(out);
+    if (refresh(out)) {
+      look_at_batches(out);
+      seen_.end_look();
+    }
   }
   choose(spans_);
   sort_by_end(spans_);
