@@ -132,7 +132,8 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
   }
   if (::unlink(file.path().c_str()) != 0) {
     result.problems.push_back("cannot remove " + file.path() + ": " + std::strerror(errno) +
-                              "; its records are in the spool, remove it by hand");
+                              "; its records are in " + std::string(destination.name()) +
+                              ", remove it by hand");
   }
   ++result.journals;
   if (ended) ++result.ended;
