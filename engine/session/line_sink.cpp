@@ -15,6 +15,7 @@
 #include "engine/model/level.h"
 #include "engine/model/line.h"
 #include "engine/model/trace.h"
+#include "engine/session/drainer.h"
 #include "engine/session/line_outlet.h"
 #include "engine/session/outgoing_batch.h"
 
@@ -24,8 +25,9 @@ namespace {
 
 constexpr std::size_t kMaxMarks = 64;
 constexpr std::size_t kMaxHeld = 10'000;
-// Lines are held as long as spans may wait for the GPU: those hold up what was recorded after them.
-constexpr std::uint64_t kMaxHeldNs = 12'000'000'000;
+// Lines are held a little longer than spans may wait for the GPU: those hold up what was recorded
+// after them.
+constexpr std::uint64_t kMaxHeldNs = kGpuPatienceNs + 2'000'000'000;
 
 }  // namespace
 
