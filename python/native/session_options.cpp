@@ -107,7 +107,7 @@ void plain(Options& options, nb::handle value) {
   options.*Member = nb::cast<std::remove_reference_t<decltype(options.*Member)>>(value);
 }
 
-// The options that python/sonde/session.py hands over, all in this list.
+// The options that python/sonde/opening.py hands over, all in this list.
 struct Field {
   const char* name;
   void (*read)(Options& options, nb::handle value);
