@@ -117,7 +117,7 @@ void SnapshotParser::look_inside(std::size_t key, std::string_view token, ondema
       if (token.starts_with('[')) shape(must(value.get_array()), tensor);
       break;
     case keys::kStats:
-      if (token.starts_with('{')) stats(must(value.get_object()), tensor);
+      if (token.starts_with('{')) stats(must(value.get_object()), Part::kAll, tensor);
       break;
     case keys::kAttrs:
       if (token.starts_with('{')) attrs(must(value.get_object()), tensor);
@@ -135,7 +135,8 @@ void SnapshotParser::shape(ondemand::array list, model::TensorStats& tensor) {
 
 // If some values of the tensor are not finite, "finite" has the statistics of those that are, and
 // "nonfinite" names the numbers that are null. Both may come before the numbers they refer to.
-void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) {
+// A "finite" inside "finite" is skipped: a file must not decide how deep the stack gets.
+void SnapshotParser::stats(ondemand::object object, Part part, model::TensorStats& tensor) {
   tensor.known = true;
   model::TensorStats named, finite;
   std::int64_t non_finite = model::kNone;
@@ -154,7 +155,7 @@ void SnapshotParser::stats(ondemand::object object, model::TensorStats& tensor) 
     } else if (key == kRestAt + keys::kHistogram && token.starts_with('{')) {
       if (detail_ == Detail::kAll) histogram(must(value.get_object()));
     } else if (key == kRestAt + keys::kFinite && token.starts_with('{')) {
-      stats(must(value.get_object()), finite);
+      if (part == Part::kAll) stats(must(value.get_object()), Part::kFinite, finite);
     } else if (key == kRestAt + keys::kNonFinite && token.starts_with('{')) {
       names(must(value.get_object()), named);
     }

@@ -18,10 +18,13 @@ class SnapshotParser {
   void parse(ondemand::array list);
 
  private:
+  // "stats", or "finite" inside it.
+  enum class Part : std::uint8_t { kAll, kFinite };
+
   void one(ondemand::object object);
   void look_inside(std::size_t key, std::string_view token, ondemand::value& value);
   void shape(ondemand::array list, model::TensorStats& tensor);
-  void stats(ondemand::object object, model::TensorStats& tensor);
+  void stats(ondemand::object object, Part part, model::TensorStats& tensor);
   static void names(ondemand::object object, model::TensorStats& named);
   void histogram(ondemand::object object);
   static void count_non_finite(std::int64_t count, model::TensorStats& tensor);

@@ -83,44 +83,64 @@ void settle_ages(const Header& head, model::ProcessState& out) {
   }
 }
 
-// Where reading has to begin. A batch that was announced and has arrived is in the spool, although
-// the tails do not say so yet: the owner died before it moved them, or is about to move them.
-class Starts {
+// What the owner of a journal changes when it moves records to the spool, at one moment.
+class Progress {
  public:
-  Starts(const View& view, const Destination& destination) {
+  Progress(const View& view, const std::vector<const Lane*>& lanes) {
     const Header& head = view.header();
-    const std::uint64_t pending = head.pending.load(std::memory_order_acquire);
-    if (pending == 0) return;
-    const bool there = destination.contains(head.pending_created_ns, head.pending_id);
-    moved_ = there || pending == kTailsOnly;
-    all_moved_ = there && pending == kLastBatch;
+    pending = head.pending.load(std::memory_order_acquire);
+    pending_id = head.pending_id;
+    pending_created_ns = head.pending_created_ns;
+    for (const Lane* lane : lanes) {
+      tails.push_back(copy(lane->tail));
+      pending_tails.push_back(copy(lane->pending_tail));
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);  // what is read later is read after this
   }
-  const record::RingTail& of(const Lane& lane) const {
-    return moved_ ? lane.pending_tail : lane.tail;
-  }
-  bool all_moved() const { return all_moved_; }
+  bool operator==(const Progress&) const = default;
+
+  struct Tail {
+    std::uint64_t position, thread_id;
+    std::uint32_t block;
+    bool operator==(const Tail&) const = default;
+    record::RingTail cursor() const { return {position, thread_id, block, 0}; }
+  };
+  std::uint64_t pending;
+  base::Id pending_id;
+  std::int64_t pending_created_ns;
+  std::vector<Tail> tails, pending_tails;
 
  private:
-  bool moved_ = false, all_moved_ = false;
+  // Word by word: the owner may be writing them.
+  static Tail copy(const record::RingTail& tail) {
+    return {__atomic_load_n(&tail.position, __ATOMIC_RELAXED),
+            __atomic_load_n(&tail.thread_id, __ATOMIC_RELAXED),
+            __atomic_load_n(&tail.block, __ATOMIC_RELAXED)};
+  }
 };
 
-// One reading; false when the owner moved records to the spool meanwhile, so that they may be torn.
+// One reading; false when the owner moved records to the spool meanwhile, so that they may be torn,
+// or missing here and there.
 bool read_once(const View& view, const Destination& destination, model::Process& out) {
-  const Starts starts(view, destination);
-  RingReader reader(view);
   const std::vector<const Lane*> lanes = view.lanes();
-  std::vector<std::uint64_t> tails;
-  for (const Lane* lane : lanes) {
-    record::RingTail cursor = starts.of(*lane);
-    tails.push_back(lane->tail.position);
-    reader.read(*lane, cursor, ~std::size_t{0}, out.records, nullptr);
+  const Progress before(view, lanes);
+  if (before != Progress(view, lanes)) return false;
+  // A batch that was announced and has arrived is in the spool, although the tails do not say so
+  // yet: the owner died before it moved them, or is about to move them.
+  const bool there =
+      before.pending != 0 && destination.contains(before.pending_created_ns, before.pending_id);
+  const bool moved = there || before.pending == kTailsOnly;
+  RingReader reader(view);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    record::RingTail cursor = (moved ? before.pending_tails : before.tails)[i].cursor();
+    reader.read(*lanes[i], cursor, ~std::size_t{0}, out.records, nullptr);
   }
   std::vector<OpenSlot> open;
-  if (!starts.all_moved()) collect_open(view, reader, out.records.arena, open);
+  const bool all_moved = there && before.pending == kLastBatch;
+  if (!all_moved) collect_open(view, reader, out.records.arena, open);
   for (const OpenSlot& slot : open) out.state.open.push_back(slot.scope);
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i]->tail.position != tails[i]) return false;
-  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (before != Progress(view, lanes)) return false;
   out.state.damaged = reader.damaged();
   return true;
 }

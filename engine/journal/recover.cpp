@@ -20,6 +20,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/id.h"
+#include "engine/base/json_writer.h"
 #include "engine/base/status.h"
 #include "engine/journal/commit.h"
 #include "engine/journal/destination.h"
@@ -82,7 +83,8 @@ class Recoverer {
     for (auto it = open.rbegin(); it != open.rend(); ++it) {
       model::Span span = it->scope.span;
       span.name = batch_.arena.copy(span.name);
-      span.attrs = join_attrs(batch_.arena, span.attrs, {}, false, 0, record::ClosedBy::kDeath);
+      span.attrs =
+          join_attrs(attrs_, batch_.arena, span.attrs, {}, false, 0, record::ClosedBy::kDeath);
       span.end_ns = last_sign_;
       // Only those of its marks that were still in the journal. Each mark names its span.
       span.first_mark_id = static_cast<std::uint32_t>(batch_.mark_ids.size());
@@ -100,7 +102,7 @@ class Recoverer {
     batch_.created_ns = std::max(base::wall_clock_ns(), head.anchor.wall_ns);
     announce(head, batch_.batch_id, batch_.created_ns, last);
     base::Status status = destination_.write(batch_);
-    if (!status.ok()) head.pending.store(0);
+    if (!status.ok()) withdraw(head);
     return status;
   }
 
@@ -108,6 +110,7 @@ class Recoverer {
   Destination& destination_;
   Recovery& result_;
   RingReader reader_;
+  base::JsonWriter attrs_;
   model::Batch batch_;
   std::int64_t last_sign_ = 0;
   std::uint64_t told_damaged_ = 0;
@@ -129,7 +132,8 @@ void recover_one(const std::string& path, Destination& destination, Recovery& re
   }
   if (::unlink(file.path().c_str()) != 0) {
     result.problems.push_back("cannot remove " + file.path() + ": " + std::strerror(errno) +
-                              "; its records are in the spool, remove it by hand");
+                              "; its records are in " + std::string(destination.name()) +
+                              ", remove it by hand");
   }
   ++result.journals;
   if (ended) ++result.ended;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,8 +11,10 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/attr_names.h"
+#include "engine/base/attr_writer.h"
 #include "engine/base/clock.h"
 #include "engine/base/id.h"
+#include "engine/base/json_writer.h"
 #include "engine/model/trace.h"
 #include "engine/record/layout.h"
 #include "engine/record/layout_certainty.h"
@@ -85,45 +86,21 @@ std::string_view closed_by_text(record::ClosedBy how) {
 
 }  // namespace
 
-std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
-                            bool has_data_load, std::uint64_t data_load_ns,
+std::string_view join_attrs(base::JsonWriter& scratch, base::Arena& arena, std::string_view fixed,
+                            std::string_view given, bool has_data_load, std::uint64_t data_load_ns,
                             record::ClosedBy closed_by) {
   const std::string_view how = closed_by_text(closed_by);
   if (!has_data_load && how.empty()) {
     if (given.empty()) return fixed;
     if (fixed.empty()) return arena.copy(given);
   }
-  constexpr std::size_t kRoom = 96;
-  char* const start = arena.allocate(fixed.size() + given.size() + kRoom);
-  char* at = start;
-  const auto put = [&](std::string_view text) {
-    if (!text.empty()) std::memcpy(at, text.data(), text.size());
-    at += text.size();
-  };
-  const auto separate = [&] {
-    if (at != start) *at++ = ',';
-  };
-  put(fixed);
-  if (!given.empty()) {
-    separate();
-    put(given);
-  }
-  if (has_data_load) {
-    separate();
-    put("\"");
-    put(base::kDataLoadNsAttr);
-    put("\":");
-    at = std::to_chars(at, at + 24, data_load_ns).ptr;
-  }
-  if (!how.empty()) {
-    separate();
-    put("\"");
-    put(base::kClosedByAttr);
-    put("\":\"");
-    put(how);
-    put("\"");
-  }
-  return {start, static_cast<std::size_t>(at - start)};
+  scratch.clear();
+  base::AttrWriter attrs(scratch);
+  attrs.members(fixed);
+  attrs.members(given);
+  if (has_data_load) attrs.number(base::kDataLoadNsAttr, data_load_ns);
+  if (!how.empty()) attrs.text(base::kClosedByAttr, how);
+  return arena.copy(scratch.view());
 }
 
 namespace {
@@ -172,7 +149,7 @@ bool RingReader::add_span(const SpanRecord& record, const char* text, std::uint6
   const bool has_data_load = fetch || (record.flags & record::kHasDataLoad) != 0;
   if ((record.attrs_length | record.static_attrs) != 0 || has_data_load ||
       record.closed_by != record::ClosedBy::kSelf) {
-    span.attrs = join_attrs(out.arena, view_.name(record.static_attrs),
+    span.attrs = join_attrs(attrs_, out.arena, view_.name(record.static_attrs),
                             {text + record.name_length, record.attrs_length}, has_data_load,
                             fetch ? static_cast<std::uint64_t>(span.duration_ns()) : record.aux,
                             record.closed_by);
@@ -347,9 +324,10 @@ model::Span RingReader::open_span(const record::OpenScope& scope, std::string_vi
   span.thread_id = thread_id;
   span.pid = static_cast<std::int32_t>(head.pid);
   span.rank = head.rank;
-  span.attrs = arena.copy(
-      join_attrs(arena, view_.name(scope.static_attrs), text.substr(name_length, attrs_length),
-                 (flags & record::kHasDataLoad) != 0, scope.aux, record::ClosedBy::kSelf));
+  base::JsonWriter attrs;
+  span.attrs = arena.copy(join_attrs(
+      attrs, arena, view_.name(scope.static_attrs), text.substr(name_length, attrs_length),
+      (flags & record::kHasDataLoad) != 0, scope.aux, record::ClosedBy::kSelf));
   return span;
 }
 

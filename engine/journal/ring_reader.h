@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/json_writer.h"
 #include "engine/journal/mark_lists.h"
 #include "engine/model/trace.h"
 #include "engine/record/layout.h"
@@ -97,13 +98,15 @@ class RingReader {
   View view_;
   MarkLists marks_;
   OwnSpans* own_;
+  base::JsonWriter attrs_;  // of the span that is being added
   std::atomic<std::uint64_t> damaged_{0};
   bool waited_ = false;
 };
 
 // The attributes of a span: fixed and given ones, and those that the record holds as numbers.
-std::string_view join_attrs(base::Arena& arena, std::string_view fixed, std::string_view given,
-                            bool has_data_load, std::uint64_t data_load_ns,
+// `scratch` is where they are put together.
+std::string_view join_attrs(base::JsonWriter& scratch, base::Arena& arena, std::string_view fixed,
+                            std::string_view given, bool has_data_load, std::uint64_t data_load_ns,
                             record::ClosedBy closed_by);
 
 }  // namespace sonde::journal

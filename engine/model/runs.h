@@ -46,7 +46,6 @@ class Runs {
   const RunPart& part_of(const Span& span) const;
   // The number of that run; 0 for a process that was not there while adding.
   std::size_t run_of(const Span& span) const;
-  const std::vector<RunPart>& parts() const noexcept { return parts_; }  // by start
 
  private:
   using Key = std::pair<std::int32_t, std::int32_t>;  // rank, pid
@@ -60,7 +59,7 @@ class Runs {
 
   std::map<Key, Process> processes_;
   std::pair<const Key, Process>* recent_ = nullptr;
-  std::vector<RunPart> parts_;
+  std::vector<RunPart> parts_;  // by start
   std::size_t count_ = 0;
 };
 

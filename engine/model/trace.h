@@ -126,7 +126,7 @@ struct TensorStats {
   bool gradient() const noexcept { return name.ends_with(".grad"); }
 };
 
-// What a process stores at once: one file of a spool.
+// What a process hands over at once: one file of a spool, and what every other output gets.
 struct Batch {
   base::Id batch_id;
   std::int64_t created_ns = 0;

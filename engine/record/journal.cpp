@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -161,8 +160,8 @@ std::uint64_t Journal::bus_errors() noexcept { return bus_error_count(); }
 std::uint64_t Journal::lost_pages() noexcept { return lost_page_count(); }
 
 void Journal::remember_session() noexcept {
-  if (!remembered_) remembered_ = std::make_unique<std::byte[]>(sizeof(Header));
-  std::memcpy(remembered_.get(), static_cast<const void*>(&header()), sizeof(Header));
+  std::memcpy(remembered_.data(), static_cast<const void*>(&header()), sizeof(Header));
+  has_remembered_ = true;
 }
 
 void Journal::start_over() noexcept {
@@ -171,7 +170,8 @@ void Journal::start_over() noexcept {
     detail::keep_losses();
     backing_.clear(true);
     reset(kMaxBlocks);
-    if (remembered_) std::memcpy(static_cast<void*>(&header()), remembered_.get(), sizeof(Header));
+    if (has_remembered_)
+      std::memcpy(static_cast<void*>(&header()), remembered_.data(), sizeof(Header));
     header().block_count.store(0);
     lanes_.skip_sequences();
     detail::mirror_names();

@@ -3,10 +3,10 @@
 // them.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
 
@@ -126,8 +126,10 @@ class Journal {
   BlockPool blocks_;
   LaneTable lanes_;
   std::atomic<void (*)()> on_first_lane_{nullptr};
-  std::unique_ptr<std::byte[]> remembered_;  // the header as remember_session found it
-  Provenance forked_;                        // when the process last forked
+  // The header as remember_session found it. No allocation: that function must not fail.
+  alignas(Header) std::array<std::byte, sizeof(Header)> remembered_ = {};
+  bool has_remembered_ = false;
+  Provenance forked_;  // when the process last forked
   // When nears_file_end() last looked, and what ring_blocks() said.
   std::uint64_t looked_ns_ = 0;
   std::uint32_t ring_blocks_ = 0;

@@ -202,8 +202,9 @@ struct Lane {
   std::uint64_t os_thread_id;
   std::uint64_t inherited_parent;         // task lanes: scope that was open where the task was made
   std::atomic<std::uint64_t> lost_depth;  // scopes beyond kMaxDepth
-  // Sequence of the session that scope belongs to. Not a generation: a journal is read by other
-  // processes, which know nothing of the generations of this one.
+  // Sequence of the session that scope belongs to. Only the process itself reads it. Not a
+  // generation: on an empty stack the sequence of the present session is needed in any case, so
+  // comparing it costs no further load.
   std::uint64_t inherited_session;
   std::uint64_t reserved2[2];
 

@@ -301,9 +301,10 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
   const std::uint32_t depth = stack.depth.load(std::memory_order_acquire);
   if (depth <= slot) return;
   const std::uint64_t now = base::monotonic_ns();
-  // A thread that never recorded (a task was garbage-collected on it) gets a lane for this. A
-  // thread that ends has one, whether or not the gate is open.
-  if (detail::t_state.lane == nullptr && this_thread() == nullptr) {
+  // A thread that never recorded (a task was garbage-collected on it), or whose lane is void, gets
+  // a lane for this. A thread that ends has one, whether or not the gate is open.
+  ThreadState* const thread = detail::thread_for_closing();
+  if (thread == nullptr) {
     stack.lost_spans.fetch_add(depth - slot, std::memory_order_relaxed);
     for (std::uint32_t at = depth; at-- > slot;) {
       const OpenScope& scope = stack.stack[at];
@@ -312,11 +313,10 @@ void close_above(Lane& stack, std::uint32_t slot, ClosedBy closed_by) noexcept {
     }
     return pop_to(stack, slot);
   }
-  ThreadState& thread = detail::t_state;
   for (std::uint32_t at = depth; at-- > slot;) {
     OpenScope& scope = stack.stack[at];
     if ((scope.flags.load(std::memory_order_acquire) & kSlotClosed) != 0) continue;
-    end_own(thread, stack, at, {.closed_by = closed_by}, now);
+    end_own(*thread, stack, at, {.closed_by = closed_by}, now);
     note_if_kept(scope, now);
   }
   pop_to(stack, slot);

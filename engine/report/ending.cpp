@@ -1,8 +1,8 @@
 #include "engine/report/ending.h"
 
 #include <string>
-#include <string_view>
 
+#include "engine/base/attr_names.h"
 #include "engine/line/line.h"
 #include "engine/model/ending.h"
 #include "engine/model/trace.h"

@@ -70,7 +70,10 @@ model::Look Follower::look() {
     look_at_processes(out);
     if (first && has_seen_any()) look_back(out);
     before_.clear();
-    if (refresh(out)) look_at_batches(out);
+    if (refresh(out)) {
+      look_at_batches(out);
+      seen_.end_look();
+    }
   }
   for (model::LiveSpan& each : spans_) {
     around_.follow(each.place);

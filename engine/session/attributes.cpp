@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
-#include <string>
 #include <vector>
 
+#include "engine/base/attr_writer.h"
+#include "engine/base/json_writer.h"
 #include "engine/record/names.h"
 #include "engine/record/root.h"
 
@@ -13,16 +14,11 @@ namespace sonde::session {
 
 namespace {
 
-std::string joined(const std::vector<Attributes::Member>& members) {
-  std::string out;
-  for (const auto& [name, value] : members) {
-    if (!out.empty()) out += ',';
-    out += '"';
-    out += name;
-    out += "\":";
-    out += value;
-  }
-  return out;
+std::uint32_t interned(const std::vector<Attributes::Member>& members) {
+  base::JsonWriter out;
+  base::AttrWriter attrs(out);
+  for (const auto& [name, value] : members) attrs.json(name, value);
+  return record::intern(out.view());
 }
 
 }  // namespace
@@ -51,11 +47,11 @@ void Attributes::store() noexcept try {
 // An interned text is in the journal before its number is. A session interns only a few of them.
 void Attributes::store_locked() {
   std::vector<Member> kept = all_;
-  std::uint32_t id = record::intern(joined(kept));
+  std::uint32_t id = interned(kept);
   while (id == 0 && !kept.empty()) {
     kept.erase(std::ranges::max_element(kept, {},
                                         [](const Member& member) { return member.second.size(); }));
-    id = record::intern(joined(kept));
+    id = interned(kept);
   }
   record::set_root_attrs(id);
 }

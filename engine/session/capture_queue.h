@@ -3,14 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "engine/model/trace.h"
 #include "engine/session/captures.h"
 #include "engine/session/counters.h"
 #include "engine/snapshot/blob.h"
@@ -36,22 +33,12 @@ class CaptureQueue {
 
   // -- the draining thread (drain_loop.h) --
 
-  // The captures that wait; captures.h describes these functions.
-  bool look() { return captures_.look(); }
-  bool awaits_statistics() const noexcept { return captures_.awaits_statistics(); }
-  bool awaits_blobs() const noexcept { return captures_.awaits_blobs(); }
-  bool collect(std::size_t limit, bool encode, model::Batch& batch) {
-    return captures_.collect(limit, encode, batch);
-  }
-  std::size_t collected() const noexcept { return captures_.collected(); }
-  std::vector<std::string> take_alarms() { return captures_.take_alarms(); }
-  void give_up() { captures_.give_up(); }
+  // The captures that wait.
+  Captures& waiting() noexcept { return captures_; }
   // Whether captures were added since the last call without waking the drain thread.
   bool take_unannounced() noexcept { return unannounced_.exchange(false); }
   // The session ends: the files are written without pauses.
   void hurry() noexcept;
-  // Captures that are added from now on are lost and counted.
-  void close() { captures_.close(); }
 
   // The thread that ends the session. Files that are not written by now are given up.
   void stop_writing();

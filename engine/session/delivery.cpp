@@ -21,6 +21,7 @@
 #include "engine/base/status.h"
 #include "engine/base/swallowed.h"
 #include "engine/base/thread.h"
+#include "engine/session/counters.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/serving.h"
 #include "engine/session/sink.h"
@@ -28,8 +29,6 @@
 namespace sonde::session {
 
 namespace {
-
-constexpr const char* kLostHere = "delivery";
 
 // The queue that this thread serves.
 thread_local const void* t_served = nullptr;
@@ -51,10 +50,18 @@ struct Delivery::Queue {
     bool last = false;
   };
 
-  explicit Queue(std::shared_ptr<Sink> whose) : sink(std::move(whose)) {}
+  // What the session's end took from the sink.
+  struct Left {
+    std::size_t batches = 0;
+    bool held = false;  // what the sink may have held back: it was not told of the end
+  };
+
+  explicit Queue(std::shared_ptr<Sink> whose)
+      : sink(std::move(whose)), name(sink->name()), place("delivery to " + name) {}
 
   bool add(Task task);
   bool over();
+  Left close() noexcept;
   // Serves the sink until the session is over: the work of its thread.
   void serve() noexcept;
   // For a sink whose thread could not be started: does its work on the calling thread, until the
@@ -62,6 +69,7 @@ struct Delivery::Queue {
   void serve_here(std::uint64_t deadline_ns) noexcept;
 
   const std::shared_ptr<Sink> sink;
+  const std::string name, place;  // of the sink, and under which its losses are counted
   base::Event arrived;
   base::Progress progress;
   std::mutex turn;  // held by the thread that calls the sink
@@ -86,6 +94,7 @@ bool Delivery::Queue::add(Task task) {
     if (task.batch) {
       if (batches >= kMaxBatches || (batches != 0 && bytes + task.bytes > kMaxBytes)) return false;
       append(std::move(task));
+      at_rest = false;
     } else if (at_rest && !task.last) {
       return true;
     } else if (!tasks.empty() && !tasks.back().batch) {
@@ -96,7 +105,6 @@ bool Delivery::Queue::add(Task task) {
     } else {
       append(std::move(task));
     }
-    at_rest = false;
   }
   arrived.raise();
   return true;
@@ -125,9 +133,20 @@ bool Delivery::Queue::over() {
   return closed;
 }
 
+Delivery::Queue::Left Delivery::Queue::close() noexcept {
+  const std::lock_guard guard(lock);
+  Left left;
+  if (std::exchange(closed, true)) return left;
+  left.batches = batches;
+  left.held = !at_rest && std::ranges::any_of(tasks, [](const Task& task) { return task.last; });
+  tasks.clear();
+  batches = bytes = 0;
+  return left;
+}
+
 void Delivery::Queue::run(const Task& task) noexcept {
   if (task.batch) {
-    hand(*sink, *task.batch);
+    hand(*sink, task.batch);
     return;
   }
   const std::uint64_t deadline_ns = base::deadline_after(task.patience_ns);
@@ -179,7 +198,7 @@ Delivery::Delivery(std::shared_ptr<Sink> sink) : queue_(std::make_shared<Queue>(
 void Delivery::start() noexcept {
   wanted_ = true;
   if (has_thread_.load()) return;
-  has_thread_.store(guarded("delivery", [&] {
+  has_thread_.store(guarded(queue_->name, [&] {
     return base::start_detached_thread("sonde-sink", [queue = queue_] { queue->serve(); }).ok();
   }));
 }
@@ -187,17 +206,16 @@ void Delivery::start() noexcept {
 void Delivery::accept(const std::shared_ptr<const OutgoingBatch>& batch,
                       std::size_t bytes) noexcept {
   start();
-  guarded("delivery", [&] {
+  guarded(queue_->name, [&] {
     if (queue_->add({.batch = batch, .bytes = bytes})) return true;
-    const std::string name(queue_->sink->name());
-    base::note_swallowed(kLostHere);
+    base::note_swallowed(queue_->place);
     if (has_thread_.load()) {
-      warn(
-          "sinks-full", name,
-          "the output (" + name + ") does not keep up, and the newest batches are not shown there");
+      warn("sinks-full", queue_->name,
+           "the output (" + queue_->name +
+               ") does not keep up, and the newest batches are not shown there");
     } else {
-      warn("no-thread", name,
-           "no thread can be started for the output (" + name +
+      warn("no-thread", queue_->name,
+           "no thread can be started for the output (" + queue_->name +
                "), and the newest batches are not shown there");
     }
     return true;
@@ -210,7 +228,7 @@ void Delivery::flush(std::uint64_t patience_ns, bool last) noexcept {
   Queue::Task task;
   task.patience_ns = patience_ns;
   task.last = last;
-  guarded("delivery", [&] { return queue_->add(std::move(task)); });
+  guarded(queue_->name, [&] { return queue_->add(std::move(task)); });
 }
 
 void Delivery::await(std::uint64_t deadline_ns) noexcept {
@@ -219,24 +237,22 @@ void Delivery::await(std::uint64_t deadline_ns) noexcept {
   queue_->progress.await_all(deadline_ns);
 }
 
+void Delivery::count(Counters& all) const { queue_->sink->count(all); }
+
 void Delivery::close() noexcept {
-  std::deque<Queue::Task> left;
-  std::size_t batches = 0;
-  {
-    const std::lock_guard guard(queue_->lock);
-    if (std::exchange(queue_->closed, true)) return;
-    left.swap(queue_->tasks);
-    batches = queue_->batches;
-  }
+  const Queue::Left left = queue_->close();
   queue_->arrived.raise();
   queue_->progress.finish_all();
-  if (batches == 0) return;
-  guarded("delivery", [&] {
-    for (std::size_t i = 0; i < batches; ++i) base::note_swallowed(kLostHere);
-    const std::string name(queue_->sink->name());
-    warn("sinks-late", name,
-         "the output (" + name + ") was stuck when the session ended, and " +
-             std::to_string(batches) + " batches were not shown there");
+  if (left.batches == 0 && !left.held) return;
+  guarded(queue_->name, [&] {
+    for (std::size_t i = 0; i < left.batches + (left.held ? 1 : 0); ++i)
+      base::note_swallowed(queue_->place);
+    std::string lost;
+    if (left.batches != 0) lost = std::to_string(left.batches) + " batches";
+    if (left.held) lost.append(lost.empty() ? "" : " and ").append("what it still held back");
+    warn("sinks-late", queue_->name,
+         "the output (" + queue_->name + ") was stuck when the session ended, and " + lost +
+             (left.batches != 0 ? " were" : " was") + " not shown there");
     return true;
   });
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/session/counters.h"
 #include "engine/session/outgoing_batch.h"
 #include "engine/session/sink.h"
 
@@ -17,7 +18,8 @@ namespace sonde::session {
 // Used by the draining thread, except where a method says otherwise.
 class Delivery {
  public:
-  // What may wait for the sink. Beyond, the newest batch is lost to it and counted.
+  // What may wait for the sink. Beyond, the newest batch is lost to it and counted, under
+  // "delivery to <name of the sink>".
   static constexpr std::size_t kMaxBytes = 64u << 20;
   static constexpr std::size_t kMaxBatches = 1024;
 
@@ -34,7 +36,10 @@ class Delivery {
   // Any thread. Waits until the sink has everything that was accepted, and has flushed. If an
   // earlier wait timed out and the sink has finished nothing since, returns at once.
   void await(std::uint64_t deadline_ns) noexcept;
-  // The session is over. Batches that the sink does not have by now are lost to it and counted.
+  // Any thread.
+  void count(Counters& all) const;
+  // The session is over. Batches that the sink does not have by now are lost to it and counted, and
+  // so is what it holds back if it has not been told of the end.
   void close() noexcept;
 
  private:

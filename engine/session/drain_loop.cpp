@@ -189,7 +189,7 @@ void DrainLoop::use_idle_time(std::uint32_t seen) noexcept {
 bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
                       std::unique_lock<std::mutex>& lock) noexcept {
   for (std::uint64_t left = interval_ns_; left != 0;) {
-    const bool polls = captures_.awaits_statistics();
+    const bool polls = captures_.waiting().awaits_statistics();
     const std::uint64_t nap = std::min(left, polls ? kStatisticsPollNs : kSignOfLifeNs);
     lock.unlock();
     const bool woken = Journal::instance().wake().wait(seen, nap);
@@ -209,7 +209,7 @@ bool DrainLoop::sleep(std::uint32_t seen, Watch& watch,
 bool DrainLoop::has_captures(bool polls) noexcept {
   bool found = true;
   or_warn("tick", kTickFailed,
-          [&] { found = captures_.take_unannounced() || (polls && captures_.look()); });
+          [&] { found = captures_.take_unannounced() || (polls && captures_.waiting().look()); });
   return found;
 }
 
@@ -255,7 +255,7 @@ void DrainLoop::try_last_tick() noexcept {
   if (!or_warn("last-tick", "the last flush failed, so the end of the run may be missing",
                [&] { last_tick(kAtTheEnd); }))
     keeper_.keep_file();
-  captures_.close();
+  captures_.waiting().close();
   requests_.finish_all();
 }
 

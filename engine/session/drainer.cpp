@@ -28,7 +28,7 @@ Drainer::Drainer()
     : view_{Journal::instance().memory(), record::kMaxBlocks}, reader_(view_, &waiting_) {}
 
 bool Waiting::waits_for(std::uint64_t end_ns) const {
-  return !give_up_ && base::monotonic_ns() < end_ns + kPatienceNs;
+  return !give_up_ && base::monotonic_ns() < end_ns + kGpuPatienceNs;
 }
 
 bool Waiting::resolve(const journal::GpuEvents& events, model::Span& span) {

@@ -1,5 +1,6 @@
 // Takes records out of the rings of this process. One per process, guarded by the engine's drain
-// lock.
+// lock. take_waited() and waiting() need no lock: they belong to the draining thread
+// (drain_loop.h), the only one that takes records out.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace sonde::session {
 
 // Spans whose GPU time does not come within this time are written without it; those whose place is
 // not certain by then stay where they are.
-inline constexpr std::uint64_t kPatienceNs = 10'000'000'000;
+inline constexpr std::uint64_t kGpuPatienceNs = 10'000'000'000;
 
 class Waiting : public journal::OwnSpans {
  public:

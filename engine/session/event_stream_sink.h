@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +21,7 @@ class EventStreamSink : public Sink {
 
   std::string_view name() const noexcept override { return "event stream"; }
   Needs needs() const noexcept override { return {.snapshots = true}; }
-  void accept(const OutgoingBatch& batch) override { write_(batch.json()); }
+  void accept(const std::shared_ptr<const OutgoingBatch>& batch) override { write_(batch->json()); }
   bool flush(std::uint64_t, bool) override { return true; }
 
  private:

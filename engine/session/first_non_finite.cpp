@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/base/arena.h"
+#include "engine/base/attr_writer.h"
+#include "engine/base/json_writer.h"
 #include "engine/base/utf8.h"
 #include "engine/line/line.h"
 #include "engine/model/trace.h"
@@ -31,14 +33,15 @@ void FirstNonFinite::examine(const snapshot::Capture& capture) {
   std::string text = "first non-finite value: ";
   line::append_clean(text, alarm.tensor);
   const char* separator = " at ";
+  base::JsonWriter attrs;
+  base::AttrWriter members(attrs);
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
     if (index < 0) continue;
-    const std::string number = std::to_string(index);
-    text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
-    if (!alarm.attrs.empty()) alarm.attrs += ',';
-    alarm.attrs += '"' + std::string(name) + "\":" + number;
+    text += std::exchange(separator, " ") + std::string(name) + "[" + std::to_string(index) + "]";
+    members.number(name, index);
   }
+  alarm.attrs = attrs.str();
   texts_due_.push_back(std::move(text));
   marks_due_.push_back(std::move(alarm));
 }

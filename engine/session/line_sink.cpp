@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "engine/line/line.h"
 #include "engine/model/level.h"
 #include "engine/model/trace.h"
+#include "engine/session/drainer.h"
 #include "engine/session/line_outlet.h"
 #include "engine/session/outgoing_batch.h"
 
@@ -23,8 +25,9 @@ namespace {
 
 constexpr std::size_t kMaxMarks = 64;
 constexpr std::size_t kMaxHeld = 10'000;
-// Lines are held as long as spans may wait for the GPU: those hold up what was recorded after them.
-constexpr std::uint64_t kMaxHeldNs = 12'000'000'000;
+// Lines are held a little longer than spans may wait for the GPU: those hold up what was recorded
+// after them.
+constexpr std::uint64_t kMaxHeldNs = kGpuPatienceNs + 2'000'000'000;
 
 }  // namespace
 
@@ -49,11 +52,11 @@ void LineSink::settle_held() {
   });
 }
 
-void LineSink::accept(const OutgoingBatch& batch) {
-  for (const std::string& line : batch.announcements) {
+void LineSink::accept(const std::shared_ptr<const OutgoingBatch>& batch) {
+  for (const std::string& line : batch->announcements) {
     for (const LineOutlet& outlet : outlets_) outlet.write({prefix_ + line});
   }
-  if (!batch.records.spans.empty()) write(batch);
+  if (!batch->records.spans.empty()) write(*batch);
 }
 
 void LineSink::write(const OutgoingBatch& batch) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +27,7 @@ class LineSink : public Sink {
   std::string_view name() const noexcept override { return outlets_.front().target; }
   Needs needs() const noexcept override { return {.context = true}; }
   // Announcements go to every outlet, whatever its filter; then each span with its newest marks.
-  void accept(const OutgoingBatch& batch) override;
+  void accept(const std::shared_ptr<const OutgoingBatch>& batch) override;
   // Lines that have waited for too long, or at the end all of them, are written with what is known
   // of their place.
   bool flush(std::uint64_t deadline_ns, bool last) override;

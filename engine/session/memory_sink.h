@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string_view>
 
@@ -16,9 +17,9 @@ class MemorySink : public Sink {
   explicit MemorySink(Shared& shared) : shared_(shared) {}
 
   std::string_view name() const noexcept override { return "memory"; }
-  void accept(const OutgoingBatch& batch) override {
+  void accept(const std::shared_ptr<const OutgoingBatch>& batch) override {
     const std::lock_guard lock(shared_.lock);
-    shared_.memory.add(batch.records);
+    shared_.memory.add(batch->records);
   }
   bool flush(std::uint64_t, bool) override { return true; }
 

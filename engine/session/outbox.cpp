@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/base/clock.h"
+#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/base/log.h"
 #include "engine/base/status.h"
@@ -26,7 +27,7 @@ namespace sonde::session {
 
 void Outbox::send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
                   const Moved& moved, const Contents& contents) {
-  const bool late = send_deadline_ns_ != 0 && base::monotonic_ns() >= send_deadline_ns_;
+  const bool late = base::monotonic_ns() >= send_deadline_ns_;
   const bool first = waiting_.empty() || (!late && retry(send_deadline_ns_));
   if (first && write(created_ns, batch_id, json, moved)) {
     snapshots_written_.fetch_add(contents.snapshots, std::memory_order_relaxed);
@@ -51,8 +52,8 @@ bool Outbox::retry(std::uint64_t deadline_ns) {
     snapshots_written_.fetch_add(oldest.contents.snapshots, std::memory_order_relaxed);
     waiting_.pop_front();
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
-    if (deadline_ns == 0 ? termination_requested() != 0 : base::monotonic_ns() >= deadline_ns)
-      break;
+    const bool must_end = deadline_ns == base::kNoDeadline && termination_requested() != 0;
+    if (must_end || base::monotonic_ns() >= deadline_ns) break;
   }
   return waiting_.empty();
 }

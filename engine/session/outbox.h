@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/session/contents.h"
 #include "engine/session/left_behind.h"
@@ -31,9 +32,9 @@ class Outbox {
   void send(std::int64_t created_ns, const base::Id& batch_id, std::string_view json,
             const Moved& moved, const Contents& contents = {});
   void retry_until(std::uint64_t deadline_ns) noexcept { send_deadline_ns_ = deadline_ns; }
-  // Tries what waits, oldest first, at least one, and stops at the deadline by monotonic_ns(); 0:
-  // there is none, but it stops for a signal that ends the process. True when nothing is left.
-  bool retry(std::uint64_t deadline_ns = 0);
+  // Tries what waits, oldest first, at least one, and stops at the deadline (base/deadline.h).
+  // Without a deadline it stops for a signal that ends the process. True when nothing is left.
+  bool retry(std::uint64_t deadline_ns);
   // The rings moved on without anything to write (threads came and went).
   void skip(const Moved& moved);
   // The journal started over: the batches that wait have no place in it any more.
@@ -76,7 +77,7 @@ class Outbox {
   spool::Directory& directory_;
   std::deque<Waiting> waiting_;
   std::size_t waiting_bytes_ = 0;
-  std::uint64_t send_deadline_ns_ = 0;
+  std::uint64_t send_deadline_ns_ = base::kNoDeadline;
   Contents given_up_;
   std::string trouble_;  // why the last write failed
   std::atomic<std::uint64_t> failures_{0}, lost_{0}, waiting_count_{0}, snapshots_written_{0},

@@ -13,8 +13,8 @@
 
 namespace sonde::session {
 
-// Filled by the draining thread (drain_loop.h). A sink sees it as const, and only during
-// Sink::accept; sinks on several threads may have the same batch.
+// Filled by the draining thread (drain_loop.h). A sink sees it as const. Sinks on several threads
+// may have the same batch.
 class OutgoingBatch {
  public:
   model::Batch records;

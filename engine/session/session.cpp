@@ -44,7 +44,7 @@ Session::Session(Shared& shared, Options options)
       sinks_(shared, options_),
       captures_(options_.output_dir, options_.blobs),
       keeper_(sinks_.durable() ? options_.output_dir : std::string(), shared.lost_earlier),
-      transfer_(shared, keeper_, captures_, sinks_, options_.on_demand),
+      transfer_(shared, keeper_, captures_.waiting(), sinks_, options_.on_demand),
       loop_(transfer_, keeper_, captures_, sinks_, options_.flush_interval_ns,
             [this] { end_by_signal(); }),
       asleep_(options_.on_demand) {  // other threads see it before it begins

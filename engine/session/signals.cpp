@@ -88,6 +88,13 @@ void make_timer(Watched& watched) noexcept {
   g_timers_pid = ::getpid();
 }
 
+void disarm_timers() noexcept {
+  for (Watched& each : g_signals) {
+    if (g_timers_pid != ::getpid()) each.has_timer = false;
+    set_timer(each, 0);
+  }
+}
+
 }  // namespace
 
 void watch_termination() noexcept {
@@ -110,19 +117,17 @@ void watch_termination() noexcept {
 
 void unwatch_termination() noexcept {
   if (!g_watching.exchange(false)) return;
-  const int owed = g_requested.load();
-  forget_termination();
+  restore_default();  // first: a signal that comes from here on ends the process by itself
+  const int owed = g_requested.exchange(0);
+  disarm_timers();
   if (owed != 0) ::kill(::getpid(), owed);  // it came too late for the drain thread
 }
 
 void forget_termination() noexcept {
   g_watching.store(false);
-  for (Watched& each : g_signals) {
-    if (g_timers_pid != ::getpid()) each.has_timer = false;
-    set_timer(each, 0);
-  }
-  g_requested.store(0);
   restore_default();
+  disarm_timers();
+  g_requested.store(0);
 }
 
 int termination_requested() noexcept { return g_requested.load(); }

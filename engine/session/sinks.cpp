@@ -58,26 +58,25 @@ void Sinks::add_needs(const Sink& sink) noexcept {
   needs_.context = needs_.context || needs.context;
 }
 
-std::unique_ptr<OutgoingBatch> Sinks::accept(std::unique_ptr<OutgoingBatch> batch) {
+std::shared_ptr<OutgoingBatch> Sinks::accept(std::shared_ptr<OutgoingBatch> batch) {
   if (!store_held_back()) give_up_held_back(batch->moved);
-  const bool stored = store(*batch);
-  hand(memory_, *batch);
+  const bool stored = store(batch);
+  hand(memory_, batch);
   if (stored) return deliver(std::move(batch));
   held_back_ = std::move(batch);
   return nullptr;
 }
 
-bool Sinks::store(const OutgoingBatch& batch) noexcept {
+bool Sinks::store(const std::shared_ptr<const OutgoingBatch>& batch) noexcept {
   if (spool_) return hand(*spool_, batch);
-  return guarded("journal", [&] { return commit(batch.moved), true; });
+  return guarded("journal", [&] { return commit(batch->moved), true; });
 }
 
-std::unique_ptr<OutgoingBatch> Sinks::deliver(std::unique_ptr<OutgoingBatch> batch) noexcept {
+std::shared_ptr<OutgoingBatch> Sinks::deliver(std::shared_ptr<OutgoingBatch> batch) noexcept {
   if (deliveries_.empty()) return batch;
   guarded("delivery", [&] {
     const std::size_t bytes = batch->bytes();
-    const std::shared_ptr<const OutgoingBatch> shared(std::move(batch));
-    for (const auto& each : deliveries_) each->accept(shared, bytes);
+    for (const auto& each : deliveries_) each->accept(batch, bytes);
     return true;
   });
   return nullptr;
@@ -86,7 +85,7 @@ std::unique_ptr<OutgoingBatch> Sinks::deliver(std::unique_ptr<OutgoingBatch> bat
 // True when no batch is held back any more.
 bool Sinks::store_held_back() noexcept {
   if (!held_back_) return true;
-  if (!store(*held_back_)) return false;
+  if (!store(held_back_)) return false;
   deliver(std::move(held_back_));
   return true;
 }
@@ -102,9 +101,9 @@ void Sinks::give_up_held_back(Moved& next) noexcept {
   deliver(std::move(held_back_));
 }
 
-void Sinks::remember(const OutgoingBatch& batch) {
-  skip(batch.moved);
-  if (!batch.records.empty()) hand(memory_, batch);
+void Sinks::remember(const std::shared_ptr<const OutgoingBatch>& batch) {
+  skip(batch->moved);
+  if (!batch->records.empty()) hand(memory_, batch);
 }
 
 void Sinks::skip(const Moved& moved) {
@@ -169,6 +168,7 @@ void Sinks::find(const base::Id& span) {
 
 void Sinks::count(Counters& all) const {
   if (spool_) spool_->count(all);
+  for (const auto& each : deliveries_) each->count(all);
 }
 
 }  // namespace sonde::session

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/deadline.h"
 #include "engine/base/id.h"
 #include "engine/session/counters.h"
 #include "engine/session/delivery.h"
@@ -35,11 +36,12 @@ class Sinks {
 
   // Returns the batch if no sink needs it any more, so that the next batch can use its memory;
   // otherwise null.
-  std::unique_ptr<OutgoingBatch> accept(std::unique_ptr<OutgoingBatch> batch);
+  std::shared_ptr<OutgoingBatch> accept(std::shared_ptr<OutgoingBatch> batch);
   // For a batch that is not to be stored, because it is empty or has to leave no run behind: only
   // trace() shows it.
-  void remember(const OutgoingBatch& batch);
-  // Sets until when the spool retries what could not be written; 0: there is no deadline.
+  void remember(const std::shared_ptr<const OutgoingBatch>& batch);
+  // Sets the deadline of the spool for trying again what could not be written, in accept() and in
+  // flush(). Until it is set there is none.
   void limit_spool(std::uint64_t deadline_ns) noexcept;
   // True when nothing is left that only the journal has. Each sink but the spool has `patience_ns`,
   // from its turn on; await() waits for them.
@@ -69,21 +71,21 @@ class Sinks {
 
  private:
   void add_needs(const Sink& sink) noexcept;
-  bool store(const OutgoingBatch& batch) noexcept;
-  std::unique_ptr<OutgoingBatch> deliver(std::unique_ptr<OutgoingBatch> batch) noexcept;
+  bool store(const std::shared_ptr<const OutgoingBatch>& batch) noexcept;
+  std::shared_ptr<OutgoingBatch> deliver(std::shared_ptr<OutgoingBatch> batch) noexcept;
   bool store_held_back() noexcept;
   void give_up_held_back(Moved& next) noexcept;
   void skip(const Moved& moved);
 
   std::unique_ptr<SpoolSink> spool_;
-  std::uint64_t spool_deadline_ns_ = 0;
+  std::uint64_t spool_deadline_ns_ = base::kNoDeadline;
   MemorySink memory_;
   std::vector<std::unique_ptr<Delivery>> deliveries_;
   Sink::Needs needs_;
   // A batch for which the spool has thrown (no memory). It is tried again before the next batch and
   // at every flush. Until it is written or given up, nothing is committed: the journal has its
   // records.
-  std::unique_ptr<OutgoingBatch> held_back_;
+  std::shared_ptr<OutgoingBatch> held_back_;
 };
 
 }  // namespace sonde::session

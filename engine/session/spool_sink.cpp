@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "engine/base/file.h"
@@ -22,15 +23,15 @@ void SpoolSink::find(const base::Id& span) {
   wants_.store(true, std::memory_order_release);
 }
 
-void SpoolSink::accept(const OutgoingBatch& batch) {
-  const model::Batch& records = batch.records;
+void SpoolSink::accept(const std::shared_ptr<const OutgoingBatch>& batch) {
+  const model::Batch& records = batch->records;
   const auto is_wanted = [this](const model::Span& span) { return span.id == wanted_; };
   if (wants_.load(std::memory_order_acquire) && std::ranges::any_of(records.spans, is_wanted)) {
     found_in_ = base::join_path(directory_.path(),
                                 spool::batch_file_name(records.created_ns, records.batch_id));
   }
   // Last: a batch that is committed must not be handed over again because of an exception.
-  outbox_.send(records.created_ns, records.batch_id, batch.json(), batch.moved,
+  outbox_.send(records.created_ns, records.batch_id, batch->json(), batch->moved,
                Contents::of(records));
 }
 
@@ -51,12 +52,12 @@ bool SpoolSink::flush(std::uint64_t deadline_ns, bool last) {
 }
 
 void SpoolSink::count(Counters& all) const {
-  all.mode = waiting() > 0 ? Counters::Mode::kDegraded : Counters::Mode::kNormal;
+  if (waiting() > 0) all.mode = Counters::Mode::kDegraded;
   all.evicted_files = directory_.evicted();
   all.spool_bytes = directory_.bytes();
-  all.write_failures = outbox_.failures();
-  all.lost_batches = outbox_.lost();
-  all.waiting_batches = waiting();
+  all.write_failures += outbox_.failures();
+  all.lost_batches += outbox_.lost();
+  all.waiting_batches += waiting();
   all.snapshots += outbox_.snapshots_written();
   all.dropped_snapshots += outbox_.snapshots_lost();
 }

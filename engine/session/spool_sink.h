@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -26,11 +27,11 @@ class SpoolSink : public Sink {
   std::string_view name() const noexcept override { return "spool"; }
   Needs needs() const noexcept override { return {.snapshots = true}; }
   // May be called again with a batch for which it has thrown: nothing of that batch is committed.
-  void accept(const OutgoingBatch& batch) override;
+  void accept(const std::shared_ptr<const OutgoingBatch>& batch) override;
   // Tries again what could not be written. At the end of the session it gives up waiting snapshots,
   // because the journal has no copy of them.
   bool flush(std::uint64_t deadline_ns, bool last) override;
-  // Sets until when accept() retries what could not be written; 0: there is no deadline.
+  // Sets the deadline of accept() for trying again what could not be written.
   void retry_until(std::uint64_t deadline_ns) noexcept { outbox_.retry_until(deadline_ns); }
   // accept() has thrown for this batch and is not called with it again. Counts it, and flush() is
   // false from now on.
@@ -61,7 +62,7 @@ class SpoolSink : public Sink {
   std::uint64_t waiting() const noexcept { return outbox_.waiting(); }
   // For the draining thread.
   LeftBehind left_behind() const { return outbox_.left_behind(); }
-  void count(Counters& all) const;
+  void count(Counters& all) const override;
 
  private:
   spool::Directory directory_;

@@ -60,7 +60,7 @@ void Transfer::drain() {
   for (bool more = true; more;) {
     more = next_batch();
     if (batch_->records.empty() || is_only_the_session()) {
-      sinks_.remember(*batch_);
+      sinks_.remember(batch_);
     } else {
       deliver();
     }
@@ -72,7 +72,7 @@ OutgoingBatch& Transfer::fresh_batch() {
   if (batch_) {
     batch_->clear();
   } else {
-    batch_ = std::make_unique<OutgoingBatch>();
+    batch_ = std::make_shared<OutgoingBatch>();
   }
   return *batch_;
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/session/capture_queue.h"
+#include "engine/session/captures.h"
 #include "engine/session/counters.h"
 #include "engine/session/journal_keeper.h"
 #include "engine/session/moved.h"
@@ -20,8 +20,7 @@ namespace sonde::session {
 class Transfer {
  public:
   // `on_demand`: a session in which nothing was recorded leaves no run behind.
-  Transfer(Shared& shared, JournalKeeper& keeper, CaptureQueue& captures, Sinks& sinks,
-           bool on_demand)
+  Transfer(Shared& shared, JournalKeeper& keeper, Captures& captures, Sinks& sinks, bool on_demand)
       : shared_(shared),
         keeper_(keeper),
         captures_(captures),
@@ -64,10 +63,10 @@ class Transfer {
 
   Shared& shared_;
   JournalKeeper& keeper_;
-  CaptureQueue& captures_;
+  Captures& captures_;
   Sinks& sinks_;
   bool on_demand_;
-  std::unique_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
+  std::shared_ptr<OutgoingBatch> batch_;  // null: a sink has kept the last one
   std::int64_t last_created_ns_ = 0;
   // Snapshots are counted here where no spool counts what it has written.
   std::atomic<std::uint64_t> batches_{0}, snapshots_{0};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ class SpoolDestination : public journal::Destination {
   explicit SpoolDestination(const std::string& output_dir)
       : directory_(output_dir, ~std::uint64_t{0}) {}
 
+  std::string_view name() const noexcept override { return "the spool"; }
   bool contains(std::int64_t created_ns, const base::Id& batch_id) const override {
     return directory_.contains(created_ns, batch_id);
   }

@@ -221,6 +221,25 @@ TEST_F(ReaderTest, NonFiniteValuesAreCountedWithoutTheFiniteOnes) {
   EXPECT_EQ(uncounted.count, model::kNone);
 }
 
+std::string finite_in_finite(int levels) {
+  std::string deep = R"({"count":7)";
+  for (int i = 0; i < levels; ++i) deep += R"(,"finite":{"count":5)";
+  return deep + std::string(static_cast<std::size_t>(levels), '}') + R"(,"mean":2.5})";
+}
+
+TEST_F(ReaderTest, FiniteInsideFiniteIsSkipped) {
+  const model::TensorStats found =
+      stats_of(reader_, batch_, R"({"mean":null,"finite":)" + finite_in_finite(100) + "}");
+  EXPECT_EQ(found.count, 7);
+  EXPECT_EQ(found.mean, 2.5);
+}
+
+// A file must not decide how deep the stack gets.
+TEST_F(ReaderTest, DeepStatisticsAreRefused) {
+  const std::string text = batch_with("", "", R"({"stats":)" + finite_in_finite(200'000) + "}");
+  EXPECT_EQ(reader_.read_text(text, "it", batch_).error(), EINVAL);
+}
+
 TEST_F(ReaderTest, ANumberThatOverflowedHasItsName) {
   const model::TensorStats found = stats_of(
       reader_, batch_, R"({"mean":1.0,"norm":null,"nonfinite":{"norm":"inf"},"nan_count":0})");

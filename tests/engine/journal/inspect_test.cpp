@@ -4,9 +4,12 @@
 #include <fcntl.h>
 
 #include <atomic>
+#include <cstdint>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -185,6 +188,71 @@ TEST(Inspect, AnnouncedBatchThatHasArrivedIsNotShownAgain) {
   MemoryDestination destination;
   destination.arrive(77, {1, 2});
   EXPECT_EQ(names_of(inspect(path, destination).records.spans), (Names{"second"}));
+}
+
+// A destination whose answer comes while the owner goes on.
+class WhileTheOwnerGoesOn : public MemoryDestination {
+ public:
+  explicit WhileTheOwnerGoesOn(std::function<void()> step) : step_(std::move(step)) {}
+  bool contains(std::int64_t created_ns, const base::Id& batch_id) const override {
+    const bool there = MemoryDestination::contains(created_ns, batch_id);
+    if (!std::exchange(went_on_, true)) step_();
+    return there;
+  }
+
+ private:
+  std::function<void()> step_;
+  mutable bool went_on_ = false;
+};
+
+// The owner commits one batch and announces the next while the first is being looked for. The next
+// one is in no file yet, so its spans have to come from the journal.
+TEST(Inspect, ABatchThatIsAnnouncedMeanwhileIsRead) {
+  const TempDir dir;
+  constexpr std::int64_t kFirst = 77, kNext = 78;
+  const std::string path = leave_journal(dir.path(), [] {
+    testing::close(testing::open("first"));
+    std::thread([] { testing::close(testing::open("second")); }).join();
+    for (std::uint32_t i = 0; i < 2; ++i)
+      testing::announce_all(record::Journal::instance().lane(i));
+    journal::announce(testing::own_header(), {1, kFirst}, kFirst, false);
+    testing::close(testing::open("third"));
+    std::thread([] { testing::close(testing::open("fourth")); }).join();
+  });
+  File owner;
+  ASSERT_TRUE(owner.open(path, true).ok());
+  WhileTheOwnerGoesOn destination([&] {
+    commit_tails(owner.header(), owner.lanes());
+    for (record::Lane* lane : owner.lanes()) testing::announce_all(*lane);
+    journal::announce(owner.header(), {1, kNext}, kNext, false);
+  });
+  destination.arrive(kFirst, {1, kFirst});
+  const model::Process report = inspect(path, destination);
+  EXPECT_EQ(names_of(report.records.spans), (Names{"third", "fourth"}));
+}
+
+// A tail is three words. One of which only the position has been stored leads nowhere.
+TEST(Inspect, ATailThatIsBeingStoredDoesNoDamage) {
+  const TempDir dir;
+  const std::string path = leave_journal(dir.path(), [] {
+    for (int i = 0; i < 5000; ++i) testing::close(testing::open("many"));
+    record::Lane& lane = record::Journal::instance().lane(0);
+    lane.pending_tail = {lane.head.load(), lane.thread_id, lane.block, 0};
+    journal::announce(testing::own_header(), {1, 2}, 77, false);
+    testing::close(testing::open("last"));
+  });
+  File owner;
+  ASSERT_TRUE(owner.open(path, true).ok());
+  record::Lane& lane = *owner.lanes().at(0);
+  WhileTheOwnerGoesOn* self = nullptr;
+  WhileTheOwnerGoesOn destination([&] {
+    testing::copy_tail_by_half(lane, lane.pending_tail);
+    self->arrive(77, {1, 2});
+  });
+  self = &destination;
+  const model::Process report = inspect(path, destination);
+  EXPECT_EQ(report.state.damaged, 0u);
+  EXPECT_EQ(names_of(report.records.spans), (Names{"last"}));
 }
 
 TEST(Inspect, NeverWritesAndNeverLocksTheOwnerOut) {

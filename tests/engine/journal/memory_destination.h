@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace sonde::testing {
 
 class MemoryDestination : public journal::Destination {
  public:
+  std::string_view name() const noexcept override { return "memory"; }
   bool contains(std::int64_t created_ns, const base::Id& batch_id) const override {
     return std::find(arrived_.begin(), arrived_.end(), std::pair(created_ns, batch_id)) !=
            arrived_.end();

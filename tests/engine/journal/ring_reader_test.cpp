@@ -291,15 +291,18 @@ TEST(View, LanesComeInOrderAndOnlyIfUsed) {
 }
 
 TEST(JoinAttrs, PutsItsPartsTogether) {
+  base::JsonWriter scratch;
   base::Arena arena;
   using record::ClosedBy;
-  EXPECT_EQ(join_attrs(arena, "", "", false, 0, ClosedBy::kSelf), "");
+  EXPECT_EQ(join_attrs(scratch, arena, "", "", false, 0, ClosedBy::kSelf), "");
   EXPECT_EQ(
-      join_attrs(arena, "\"a\":1", "\"b\":2", true, 18'446'744'073'709'551'615u,
+      join_attrs(scratch, arena, "\"a\":1", "\"b\":2", true, 18'446'744'073'709'551'615u,
                  ClosedBy::kGarbage),
       R"("a":1,"b":2,"data_load_ns":18446744073709551615,"sonde.closed_by":"garbage_collection")");
-  EXPECT_EQ(join_attrs(arena, "", "", false, 0, ClosedBy::kDeath), R"("sonde.closed_by":"death")");
-  EXPECT_EQ(join_attrs(arena, "", "\"b\":2", false, 0, static_cast<ClosedBy>(99)), "\"b\":2");
+  EXPECT_EQ(join_attrs(scratch, arena, "", "", false, 0, ClosedBy::kDeath),
+            R"("sonde.closed_by":"death")");
+  EXPECT_EQ(join_attrs(scratch, arena, "", "\"b\":2", false, 0, static_cast<ClosedBy>(99)),
+            "\"b\":2");
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ TEST(Runs, AProcessWithoutASessionIsOne) {
   Runs runs;
   runs.add(spans);
   runs.finish();
-  EXPECT_FALSE(runs.parts()[0].session);
-  EXPECT_EQ(runs.parts()[0].start_ns, 1000);
+  EXPECT_FALSE(runs.part_of(spans[0]).session);
+  EXPECT_EQ(runs.part_of(spans[0]).start_ns, 1000);
 }
 
 TEST(Runs, AProcessThatCameLaterIsOfNone) {

@@ -1,7 +1,10 @@
 // One number says which session and which process a thing belongs to.
 #include "engine/record/generation.h"
 
+#include <atomic>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -133,6 +136,34 @@ TEST(Generation, HandlesAreVoidAfterAFreshStart) {
     const ScopeHandle fresh = testing::open("fresh");
     EXPECT_GT(fresh.sequence, highest) << "no id comes twice";
     EXPECT_TRUE(testing::close(fresh));
+  });
+}
+
+// The lanes start over on the drain thread, so other threads keep theirs, which are void.
+TEST(Generation, AThreadWithAVoidLaneClosesATasksScopesOnANewOne) {
+  in_child([] {
+    open_gate();
+    begin_session();
+    for (int i = 0; i < 4; ++i) take_task_lane(0);  // the void lane is beyond the new ones
+    std::atomic<int> turn{0};
+    Lane* task = nullptr;
+    Generation made_in = 0;
+    std::thread collector([&] {
+      testing::close(testing::open("has a lane"));
+      turn.store(1);
+      while (turn.load() != 2) std::this_thread::yield();
+      give_task_lane(task, made_in);
+    });
+    while (turn.load() != 1) std::this_thread::yield();
+    start_over();
+    RingTap tap;
+    made_in = generation();
+    task = take_task_lane(0);
+    open_scope(*this_thread(), *task, {.name = intern("in a task")});
+    turn.store(2);
+    collector.join();
+    EXPECT_EQ(names_of(tap.take().spans), (Names{"in a task"}));
+    EXPECT_EQ(tap.damaged(), 0u);
   });
 }
 

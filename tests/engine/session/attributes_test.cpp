@@ -48,6 +48,17 @@ TEST(Attributes, AreThoseOfTheSpan) {
   });
 }
 
+TEST(Attributes, AnyNameLeavesTheBatchReadable) {
+  const TempDir dir;
+  in_child([&] {
+    {
+      const RunningSession session(spool_to(dir.path()));
+      engine().annotate({{"a \"name\"\\", "1"}});
+    }
+    EXPECT_EQ(session_attrs(read_spool(dir.path()).spans), R"("a \"name\"\\":1)");
+  });
+}
+
 TEST(Attributes, AnIdThatFindsNoRoomIsLeftOutAloneAndThatIsSaid) {
   const TempDir dir;
   in_child([&] {

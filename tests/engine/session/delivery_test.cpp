@@ -67,7 +67,7 @@ TEST(Delivery, OneThatNeverReturnsHoldsUpNeitherLaterBatchesNorTheEnd) {
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 1001u);
     EXPECT_TRUE(testing::files_in(dir / "live").empty()) << "all of it is in the spool";
     EXPECT_EQ(LogLines::count("was stuck when the session ended"), 1u) << LogLines::all();
-    EXPECT_GE(engine().counters().swallowed.by_place.at("delivery"), 9u);
+    EXPECT_GE(engine().counters().swallowed.by_place.at("delivery to test"), 9u);
     engine().start(spool_to(dir.path()));
     record_many(1);
     stop();
@@ -316,12 +316,13 @@ TEST(Delivery, ASinkThatReadsTheTraceWhenItIsDestroyedFindsIt) {
 
 // Accepts nothing until it is let go.
 struct Gate {
-  std::atomic<bool> open{false};
+  std::atomic<bool> open{false}, entered{false};
   std::atomic<int> accepted{0};
   std::shared_ptr<TestSink> sink = std::make_shared<TestSink>();
 
   Gate() {
     sink->on_accept = [this](const OutgoingBatch&) {
+      entered.store(true);
       while (!open.load()) ::usleep(1000);
       accepted.fetch_add(1);
     };
@@ -335,7 +336,7 @@ TEST(Delivery, BeyondItsBoundTheNewestBatchIsLostAndCounted) {
     Delivery delivery(gate.sink);
     const int more = 100, all = static_cast<int>(Delivery::kMaxBatches) + more;
     for (int i = 0; i < all; ++i) accept(delivery);
-    const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery");
+    const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery to test");
     EXPECT_GE(lost, more - 1u) << "the sink has one of them already";
     EXPECT_LE(lost, more + 0u);
     EXPECT_EQ(LogLines::count("does not keep up"), 1u) << LogLines::all();
@@ -345,13 +346,45 @@ TEST(Delivery, BeyondItsBoundTheNewestBatchIsLostAndCounted) {
   });
 }
 
+// Lines, for example, are held back until the place of their spans is known.
+TEST(Delivery, WhatASinkHoldsBackIsMissedIfItIsNotToldOfTheEnd) {
+  in_child([] {
+    LogLines log;
+    Gate gate;
+    Delivery delivery(gate.sink);
+    accept(delivery);
+    while (!gate.entered.load()) ::usleep(100);
+    delivery.flush(1'000'000, true);
+    delivery.close();
+    EXPECT_EQ(base::swallowed_errors().by_place.at("delivery to test"), 1u);
+    EXPECT_TRUE(
+        LogLines::has("the output (test) was stuck when the session ended, and what it "
+                      "still held back was not shown there"))
+        << LogLines::all();
+    gate.open.store(true);
+    while (gate.accepted.load() == 0) ::usleep(100);
+  });
+}
+
+TEST(Delivery, ASinkThatHoldsNothingBackMissesNothing) {
+  in_child([] {
+    if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
+    LogLines log;
+    Delivery delivery(std::make_shared<TestSink>());
+    delivery.flush(1'000'000, true);
+    delivery.close();
+    EXPECT_EQ(base::swallowed_errors().count, 0u);
+    EXPECT_EQ(LogLines::count("was stuck"), 0u) << LogLines::all();
+  });
+}
+
 TEST(Delivery, WithoutAThreadItsBoundSaysWhy) {
   in_child([] {
     if (!testing::refuse_threads()) GTEST_SKIP() << "cannot filter calls here";
     LogLines log;
     Delivery delivery(std::make_shared<TestSink>());
     for (std::size_t i = 0; i <= Delivery::kMaxBatches; ++i) accept(delivery);
-    EXPECT_EQ(base::swallowed_errors().by_place.at("delivery"), 1u);
+    EXPECT_EQ(base::swallowed_errors().by_place.at("delivery to test"), 1u);
     EXPECT_EQ(LogLines::count("no thread can be started for the output (test)"), 1u)
         << LogLines::all();
   });
@@ -367,7 +400,7 @@ TEST(Delivery, LargeBatchesAreBoundedByTheirBytes) {
       batch->records.arena.allocate(Delivery::kMaxBytes / 4);
       accept(delivery, std::move(batch));
     }
-    const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery");
+    const std::uint64_t lost = base::swallowed_errors().by_place.at("delivery to test");
     EXPECT_GE(lost, 5u);
     EXPECT_LE(lost, 7u);
     gate.open.store(true);

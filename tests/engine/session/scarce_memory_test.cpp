@@ -148,6 +148,26 @@ TEST(ScarceMemory, SinksWhoseThreadCouldNotBeStartedAreFlushedAllTheSame) {
   });
 }
 
+TEST(ScarceMemory, TheEndOfADeliveryNeedsNone) {
+  in_child([] {
+    LogLines log;
+    Delivery delivery(std::make_shared<testing::TestSink>());
+    g_too_large.store(1);
+    delivery.close();
+    g_too_large.store(0);
+    EXPECT_EQ(LogLines::count("was stuck"), 0u);
+  });
+}
+
+TEST(ScarceMemory, TheJournalRemembersItsSessionWithoutAny) {
+  in_child([] {
+    record::Journal& journal = record::Journal::instance();
+    g_too_large.store(1);
+    journal.remember_session();
+    g_too_large.store(0);
+  });
+}
+
 TEST(ScarceMemory, AThreadWhoseFirstRecordWakesTheSessionDoesNotNotice) {
   const TempDir dir;
   in_child([&] {

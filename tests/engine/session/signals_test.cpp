@@ -1,6 +1,8 @@
 #include "engine/session/signals.h"
 
+#include <dlfcn.h>
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 #include <memory>
@@ -14,6 +16,19 @@
 #include "engine/spool/recovery.h"
 #include "tests/engine/support/captures.h"
 #include "tests/engine/support/running_session.h"
+
+namespace {
+std::atomic<bool> g_raise_in_timer{false};
+}  // namespace
+
+// Stands in for that of the C library, so that a test can send a signal at this moment.
+extern "C" int timer_settime(timer_t timer, int flags, const itimerspec* value,
+                             itimerspec* old) noexcept {
+  if (g_raise_in_timer.exchange(false)) ::raise(SIGTERM);
+  using Function = int (*)(timer_t, int, const itimerspec*, itimerspec*);
+  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "timer_settime"));
+  return real(timer, flags, value, old);
+}
 
 namespace sonde::session {
 namespace {
@@ -164,6 +179,17 @@ TEST(Signals, DuringTheStopIsNotSwallowed) {
     spool::recover_directory(dir.path());
     EXPECT_EQ(read_spool(dir.path()).spans.size(), 3001u);
   }
+}
+
+// The last moment at which the handler might have taken it: the timers are being disarmed.
+TEST(Signals, WhileTheHandlersAreRemovedIsNotSwallowed) {
+  Child child([&](const Child::Say&) {
+    watch_termination();
+    g_raise_in_timer.store(true);
+    unwatch_termination();
+    EXPECT_FALSE(g_raise_in_timer.load()) << "no timer was disarmed";
+  });
+  EXPECT_TRUE(died_of(child.wait(), SIGTERM));
 }
 
 std::atomic<int> g_host_calls{0};

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -170,6 +171,36 @@ TEST(Sinks, ABatchIsEncodedOnceForAll) {
     EXPECT_NE(of_first.load(), nullptr);
     EXPECT_EQ(of_first.load(), of_second.load());
     EXPECT_TRUE(whole.load());
+  });
+}
+
+// A network that does not answer, say: the sink tries again later, without a copy.
+TEST(Sinks, OneMayKeepABatch) {
+  in_child([] {
+    const auto sink = std::make_shared<TestSink>();
+    Options options;
+    options.handle_signals = false;
+    const RunningSession session(with_sink(options, sink));
+    testing::close(testing::open("kept"));
+    engine().flush();
+    const std::shared_ptr<const OutgoingBatch> kept = sink->last_batch;
+    for (int i = 0; i < 3; ++i) {
+      record_many(100);
+      engine().flush();
+    }
+    EXPECT_NE(sink->last_batch, kept);
+    EXPECT_EQ(testing::names_of(kept->records.spans), (std::vector<std::string>{"kept"}));
+    EXPECT_NE(kept->json().find("\"kept\""), std::string_view::npos);
+  });
+}
+
+TEST(Sinks, WhatOneCountsIsAmongTheCounters) {
+  const TempDir dir;
+  in_child([&] {
+    const auto sink = std::make_shared<TestSink>();
+    sink->on_count = [](Counters& all) { all.write_failures += 7; };
+    const RunningSession session(with_sink(spool_to(dir.path()), sink));
+    EXPECT_EQ(engine().counters().write_failures, 7u);
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/deadline.h"
 #include "engine/session/engine.h"
 #include "engine/session/outbox.h"
 #include "engine/spool/recovery.h"
@@ -433,7 +434,7 @@ TEST(Outbox, GivesUpTheOldestBeyondItsBoundAndCountsIt) {
     EXPECT_EQ(outbox.lost(), 2u);
     EXPECT_EQ(outbox.waiting(), 4u);
     std::filesystem::remove(dir / "spool");
-    EXPECT_TRUE(outbox.retry());
+    EXPECT_TRUE(outbox.retry(base::kNoDeadline));
     EXPECT_EQ(outbox.waiting(), 0u);
     EXPECT_FALSE(directory.contains(2, {0, 2}));
     EXPECT_TRUE(directory.contains(3, {0, 3}));
@@ -453,12 +454,28 @@ TEST(Outbox, PastItsDeadlineABatchJoinsThoseThatWait) {
     outbox.retry_until(1);
     outbox.send(2, {0, 2}, "{}", {});
     EXPECT_EQ(outbox.waiting(), 2u);
-    outbox.retry_until(0);
+    outbox.retry_until(base::kNoDeadline);
     outbox.send(3, {0, 3}, "{}", {});
     EXPECT_EQ(outbox.waiting(), 0u);
     outbox.retry_until(1);
     outbox.send(4, {0, 4}, "{}", {});
     EXPECT_EQ(outbox.waiting(), 0u) << "the disk works, as far as is known";
+  });
+}
+
+TEST(Outbox, WithoutTimeToWaitOneBatchIsTriedAgain) {
+  const TempDir dir;
+  std::ofstream(dir / "spool") << "in the way";
+  in_child([&] {
+    LogLines log;
+    spool::Directory directory(dir.path(), ~std::uint64_t{0});
+    Outbox outbox(directory);
+    for (std::uint64_t i = 1; i <= 3; ++i)
+      outbox.send(static_cast<std::int64_t>(i), {0, i}, "{}", {});
+    std::filesystem::remove(dir / "spool");
+    EXPECT_FALSE(outbox.retry(0));
+    EXPECT_EQ(outbox.waiting(), 2u);
+    EXPECT_TRUE(outbox.retry(base::kNoDeadline));
   });
 }
 

@@ -24,12 +24,18 @@ class TestSink : public session::Sink {
   std::function<void(const session::OutgoingBatch&)> on_accept = [](const session::OutgoingBatch&) {
   };
   std::function<bool(std::uint64_t, bool)> on_flush = [](std::uint64_t, bool) { return true; };
+  std::function<void(session::Counters&)> on_count = [](session::Counters&) {};
   Needs wanted;
+  std::shared_ptr<const session::OutgoingBatch> last_batch;
 
   std::string_view name() const noexcept override { return "test"; }
   Needs needs() const noexcept override { return wanted; }
-  void accept(const session::OutgoingBatch& batch) override { on_accept(batch); }
+  void accept(const std::shared_ptr<const session::OutgoingBatch>& batch) override {
+    last_batch = batch;
+    on_accept(*batch);
+  }
   bool flush(std::uint64_t deadline_ns, bool last) override { return on_flush(deadline_ns, last); }
+  void count(session::Counters& all) const override { on_count(all); }
 };
 
 inline session::Options with_sink(session::Options options, const std::shared_ptr<TestSink>& sink) {
