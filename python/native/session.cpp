@@ -64,9 +64,7 @@ void start(nb::dict given) {
 void annotate(nb::dict attrs) {
   std::vector<session::Attributes::Member> members;
   for (const auto& [name, value] : attrs) {
-    base::JsonWriter json;
-    encode_value(json, value.ptr());
-    members.emplace_back(nb::cast<std::string>(name), json.str());
+    members.emplace_back(nb::cast<std::string>(name), encode_value(value.ptr()));
   }
   session::Engine::instance().annotate(members);
 }

@@ -92,11 +92,7 @@ nb::bytes compile_kernels(std::vector<std::string> nvrtc, int major, int minor) 
   return nb::bytes(image.data(), image.size());
 }
 
-std::string encode_json(nb::handle value) {
-  base::JsonWriter out;
-  encode_value(out, value.ptr());
-  return out.str();
-}
+std::string encode_json(nb::handle value) { return encode_value(value.ptr()); }
 
 }  // namespace
 
