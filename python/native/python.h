@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace sonde::native {
 
@@ -28,9 +29,8 @@ class Ref {
   explicit Ref(PyObject* owned) noexcept : object_(owned) {}
   Ref(Ref&& other) noexcept : object_(other.release()) {}
   Ref& operator=(Ref&& other) noexcept {
-    PyObject* old = object_;
-    object_ = other.release();
-    Py_XDECREF(old);
+    PyObject* taken = other.release();  // before the other, which may be this one, is overwritten
+    Py_XDECREF(std::exchange(object_, taken));
     return *this;
   }
   ~Ref() { Py_XDECREF(object_); }
