@@ -14,6 +14,7 @@
 #include "engine/snapshot/safetensors.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/cuda.h"
 #include "python/native/torch.h"
 
@@ -207,7 +208,7 @@ std::optional<snapshot::Placed> Capturing::place(Read& read) {
                       current_cuda_stream(read.reader.device_index(), &placed.stream);
     // In the order of the file.
     Ref plain(PyObject_CallMethod(read.value.get(), cuda ? "contiguous" : "cpu", nullptr));
-    if (!plain) return PyErr_Clear(), std::nullopt;  // no memory; the statistics need none
+    if (!plain) return drop_error(), std::nullopt;  // no memory; the statistics need none
     read.value = std::move(plain);
     read.reader.read(read.value.get());
     if (cuda) placed.device = read.reader.device_index();

@@ -21,7 +21,7 @@ namespace {
 bool has_gradients(PyObject* module) {
   std::vector<Parameter> parameters;
   const Ref none(PySet_New(nullptr));
-  if (!none || !list_parameters("", module, parameters)) return PyErr_Clear(), false;
+  if (!none || !list_parameters("", module, parameters)) return drop_error(), false;
   keep_gradients(parameters, nullptr, none.get());
   return !parameters.empty();
 }

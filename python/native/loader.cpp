@@ -10,6 +10,7 @@
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/stack.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
@@ -39,7 +40,7 @@ LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIt
 
 bool is_cuda(PyObject* object) {
   const Ref flag(PyObject_GetAttr(object, torch_names().is_cuda));
-  if (!flag) PyErr_Clear();
+  if (!flag) drop_error();
   return flag.get() == Py_True;
 }
 
@@ -206,7 +207,7 @@ std::uint64_t length_of(PyObject* length, PyObject* loader) {
   if (!Boundaries::snapshots_wanted()) return 0;
   const Ref batches(PyObject_CallOneArg(length, loader));
   const long long known = batches ? PyLong_AsLongLong(batches.get()) : -1;
-  if (known < 0) PyErr_Clear();
+  if (known < 0) drop_error();
   return known > 0 ? static_cast<std::uint64_t>(known) : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/record/names.h"
+#include "python/native/callbacks.h"
 
 namespace sonde::native {
 
@@ -15,11 +16,11 @@ void warn_user(const char* text) noexcept {
   const Ref hidden(terminal && stream != nullptr
                        ? PyObject_CallMethod(terminal.get(), "hide", "O", stream)
                        : nullptr);
-  if (!hidden) PyErr_Clear();
-  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) PyErr_Clear();
+  if (!hidden) drop_error();
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) drop_error();
   if (!hidden) return;
   const Ref shown(PyObject_CallMethod(terminal.get(), "show", "O", hidden.get()));
-  if (!shown) PyErr_Clear();
+  if (!shown) drop_error();
 }
 
 namespace detail {

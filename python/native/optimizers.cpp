@@ -9,6 +9,7 @@
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
 #include "python/native/ownership.h"
@@ -129,7 +130,7 @@ bool is_only_the_steps(PyObject* keywords) {
 bool unscales_itself(PyObject* optimizer) {
   const KeepError keep;
   const Ref scale(PyObject_GetAttr(optimizer, torch_names().grad_scale));
-  if (!scale) PyErr_Clear();
+  if (!scale) drop_error();
   return scale && scale.get() != Py_None;
 }
 

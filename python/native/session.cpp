@@ -34,10 +34,10 @@ namespace {
 PyObject* g_log_handler = nullptr;
 
 // No signal handler runs on a thread of the profiler, so what is raised there is no interrupt.
-void drop_handler_error() noexcept {
-  const bool on_own_thread = session::Engine::hands_over();
+void count_error(std::string_view place) noexcept {
+  const bool on_own_thread = session::Engine::hands_over() && !on_main_thread();
   if (on_own_thread) PyErr_Clear();
-  if (on_own_thread || drop_error()) base::note_swallowed("log");
+  if (on_own_thread || drop_error()) base::note_swallowed(place);
 }
 
 void log_to_python(base::LogLevel level, std::string_view logger, std::string_view text) {
@@ -49,7 +49,7 @@ void log_to_python(base::LogLevel level, std::string_view logger, std::string_vi
       return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
                                    str_of(logger, "replace"), str_of(text, "replace"));
     }));
-    if (!done) drop_handler_error();
+    if (!done) count_error("log");
   });
 }
 
@@ -96,7 +96,7 @@ bool put_off_stop(nb::handle call) {
   return session::Engine::put_off_stop([call = share(nb::borrow(call))] {
     with_gil([&] {
       const Ref done(call_or_stop([&] { return PyObject_CallNoArgs(call.get()); }));
-      if (!done) PyErr_Clear();
+      if (!done) count_error("session");
     });
   });
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "python/native/callbacks.h"
 #include "python/native/questions.h"
 #include "python/native/tensor_types.h"
 #include "python/native/tensors.h"
@@ -43,7 +44,7 @@ const TorchType* torch_type(PyObject* dtype) {
     if (known.dtype == dtype) return &known;
   const Ref text(PyObject_Str(dtype));
   const char* full = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (full == nullptr) return PyErr_Clear(), nullptr;
+  if (full == nullptr) return drop_error(), nullptr;
   std::string name(full);
   if (name.starts_with("torch.")) name.erase(0, 6);
   const TensorType* type = find_type(name);
@@ -63,7 +64,7 @@ bool TensorReader::read_exchange(PyObject* object) {
   const Torch& torch = *native::torch();
   if (torch.exchange == nullptr || !torch.is_plain(object)) return false;
   DlTensor tensor{};
-  if (torch.exchange->describe(object, &tensor) != 0) return PyErr_Clear(), false;
+  if (torch.exchange->describe(object, &tensor) != 0) return drop_error(), false;
   const TensorType* type = find_type(tensor);
   constexpr int kDlCpu = 1;
   if (type == nullptr || tensor.strides == nullptr || is_negative(torch, object, tensor.data))
@@ -135,7 +136,7 @@ Readable TensorReader::read_torch_device(PyObject* object) {
     const Ref number = ask_method(object, names.get_device);
     device_type_ = 2;
     device_index_ = number ? static_cast<int>(PyLong_AsLong(number.get())) : 0;
-    PyErr_Clear();
+    drop_error();
     return Readable::kElsewhere;
   }
   if (ask(object, names.is_meta).get() == Py_True) return Readable::kMeta;
@@ -147,7 +148,7 @@ Readable TensorReader::read_torch_device(PyObject* object) {
     if (text != nullptr && known.name == text) device_type_ = known.number;
   if (index && PyLong_Check(index.get()))
     device_index_ = static_cast<int>(PyLong_AsLong(index.get()));
-  PyErr_Clear();
+  drop_error();
   return Readable::kElsewhere;
 }
 
