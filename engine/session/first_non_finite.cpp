@@ -33,8 +33,8 @@ void FirstNonFinite::examine(const snapshot::Capture& capture) {
   const char* separator = " at ";
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
-    if (index < 0) continue;
-    const std::string number = std::to_string(index);
+    if (!index) continue;
+    const std::string number = std::to_string(*index);
     text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
     if (!alarm.attrs.empty()) alarm.attrs += ',';
     alarm.attrs += '"' + std::string(name) + "\":" + number;

@@ -37,7 +37,7 @@ PyObject* current_epoch(PyObject*, PyObject*) {
   const record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   const EpochEnd epoch = stack != nullptr ? Boundaries::innermost_epoch(*stack) : EpochEnd{};
   if (epoch.sequence == 0) Py_RETURN_NONE;
-  const Ref index(number_or_none(epoch.index));
+  const Ref index(number_or_none(epoch.index, record::kNoIndex));
   return index ? Py_BuildValue("KO", static_cast<unsigned long long>(epoch.sequence), index.get())
                : nullptr;
 }

@@ -116,13 +116,13 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || is_symbolic_call(args, flagged, keys))
+  if (stack == nullptr || Symbolic::is_call(args, flagged, keys))
     return original(function, args, flagged, keys);
   KnownModule& known = known_module(module);
   if (!known.has_parameters || is_recomputation(*stack))
     return original(function, args, flagged, keys);
   look_for_gpu();
-  torch_in_use();
+  TorchUse::note();
   const bool in_training = in_training_mode(module);
   const hook::Forward forward{.gradients = gradients_on(),
                               .training = in_training,
@@ -133,7 +133,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   if (forward.owned != hook::Owned::kNo) note_last_model(*stack, module);
   const Here here{*thread, *stack};
   Training& training = Training::of(here);
-  use_batch(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
+  NewestBatches::use(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
   const record::ScopeHandle scope = training.begin_forward(here, forward);
   stack_changed(*thread, *stack);
   Boundaries::tell_epoch_ends();

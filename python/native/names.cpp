@@ -31,8 +31,7 @@ std::uint32_t intern_slow(PyObject* text) noexcept {
   std::uint32_t id = 0;
   if (!with_utf8(text, [&](std::string_view utf8) { id = record::intern(utf8); })) PyErr_Clear();
   if (id == 0) return 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(text);
-  CachedName& cached = g_names[(address >> 4 ^ address >> 14) % kCacheSize];
+  CachedName& cached = g_names[slot_of(text)];
   PyObject* old = cached.text;
   Py_INCREF(text);
   cached = {text, id};

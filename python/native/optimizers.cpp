@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
-#include "engine/record/names.h"
 #include "python/native/boundaries.h"
 #include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
+#include "python/native/optimizer_classes.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
@@ -38,15 +37,8 @@ struct GuardedStep {
   bool takes_gradients;  // at its end: they are made, or unscaled, inside the step
 };
 
-// Interned attributes for optimizers of a class. Classes are few and live long: they are kept.
-struct KnownClass {
-  PyTypeObject* type;
-  std::uint32_t attrs;
-};
-
 struct Optimizers {
   std::vector<GuardedStep> steps;  // under way
-  std::vector<KnownClass> classes;
 };
 SONDE_HOT_DATA Optimizers g_optimizers;
 
@@ -75,24 +67,6 @@ SONDE_HOT void end_step(const GuardedStep& step, bool completed) {
     return end_with_error(step);
   with_training(
       [&](Training& training, Here here) { training.end_optimizer(here, step.serial, true); });
-}
-
-SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
-  constexpr std::size_t kMostTypes = 256;
-  if (g_optimizers.classes.size() == kMostTypes) return 0;
-  base::JsonWriter members;
-  members.raw("\"optimizer\":");
-  members.string(class_name(type));
-  Py_INCREF(type);
-  g_optimizers.classes.push_back({type, record::intern(members.view())});
-  return g_optimizers.classes.back().attrs;
-}
-
-SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
-  for (const KnownClass& known : g_optimizers.classes) {
-    if (known.type == type) return known.attrs;
-  }
-  return learn_class(type);
 }
 
 void guard_dealloc(PyObject* self) {
@@ -150,7 +124,7 @@ SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint
 SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
-  torch_in_use();
+  TorchUse::note();
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
   // A dict that something else holds would outlive the step. A copy is guarded instead.
   Ref exchanged;
@@ -161,7 +135,7 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   PyObject* keywords = exchanged ? exchanged.get() : args[2];
   GuardedStep step{.keywords = keywords, .serial = 0, .takes_gradients = false};
   Ownership::note_optimizer(args[0]);
-  const std::uint32_t attrs = class_attrs(Py_TYPE(args[0]));
+  const std::uint32_t attrs = OptimizerClasses::attrs_of(Py_TYPE(args[0]));
   bool last = false;
   with_training([&](Training& training, Here here) {
     if (closure) {

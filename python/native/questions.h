@@ -1,4 +1,5 @@
-// Asks objects of the program for something, and never raises. An interrupt that comes meanwhile is passed on.
+// Asks objects of the program for something, and never raises. An interrupt that comes meanwhile is
+// passed on.
 #pragma once
 
 #include <cstddef>

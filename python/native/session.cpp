@@ -15,6 +15,7 @@
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
+#include "engine/probe/gpu_clock.h"
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
@@ -31,7 +32,16 @@ namespace sonde::native {
 
 namespace {
 
-PyObject* g_log_handler = nullptr;
+// The host's handler of the engine's messages. One per process. Needs the GIL.
+class LogHandler {
+ public:
+  static void set(PyObject* handler) noexcept;  // nullptr: none
+
+ private:
+  static void call(base::LogLevel level, std::string_view logger, std::string_view text);
+  static PyObject* one_;
+};
+PyObject* LogHandler::one_ = nullptr;
 
 // No signal handler runs on a thread of the profiler, so what is raised there is no interrupt.
 void count_error(std::string_view place) noexcept {
@@ -40,17 +50,22 @@ void count_error(std::string_view place) noexcept {
   if (on_own_thread || drop_error()) base::note_swallowed(place);
 }
 
-void log_to_python(base::LogLevel level, std::string_view logger, std::string_view text) {
+void LogHandler::call(base::LogLevel level, std::string_view logger, std::string_view text) {
   with_gil([&] {
-    if (g_log_handler == nullptr) return;
+    if (one_ == nullptr) return;
     const KeepError keep;
     // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(call_or_stop([&] {
-      return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
+      return PyObject_CallFunction(one_, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
                                    str_of(logger, "replace"), str_of(text, "replace"));
     }));
     if (!done) count_error("log");
   });
+}
+
+void LogHandler::set(PyObject* handler) noexcept {
+  const Ref old(std::exchange(one_, Py_XNewRef(handler)));
+  base::set_log_handler(handler != nullptr ? call : nullptr);
 }
 
 void start(nb::dict given) {
@@ -147,6 +162,7 @@ nb::dict counters() {
     out["journal"] = nb::str(all.journal.c_str(), all.journal.size());
   }
   out["journal_bytes"] = all.journal_bytes;
+  out["cuda_event_count"] = probe::gpu_events_made();
   out["swallowed_error_count"] = all.swallowed.count;
   nb::dict swallowed;
   for (const auto& [place, count] : all.swallowed.by_place)
@@ -155,11 +171,8 @@ nb::dict counters() {
   return out;
 }
 
-void set_log_handler(nb::object handler) {
-  PyObject* old = g_log_handler;
-  g_log_handler = handler.is_none() ? nullptr : handler.release().ptr();
-  base::set_log_handler(g_log_handler != nullptr ? log_to_python : nullptr);
-  Py_XDECREF(old);
+void set_log_handler(nb::handle handler) {
+  LogHandler::set(handler.is_none() ? nullptr : handler.ptr());
 }
 
 }  // namespace

@@ -142,9 +142,8 @@ bool TensorReader::read_device(PyObject* object) {
   const long type = PyLong_AsLong(PyTuple_GET_ITEM(device.get(), 0));
   const long index = PyLong_AsLong(PyTuple_GET_ITEM(device.get(), 1));
   if (PyErr_Occurred() != nullptr) return drop_error(), false;
-  // 3, 11, 13: memory of the host that a device can see as well
-  const bool host = type == 1 || type == 3 || type == 11 || type == 13;
-  device_type_ = host ? 1 : static_cast<int>(type);
+  const bool host = is_host(type);
+  device_type_ = host ? static_cast<int>(kDlCpu) : static_cast<int>(type);
   device_index_ = host ? 0 : static_cast<int>(index);
   return !host;
 }
@@ -209,7 +208,7 @@ Readable TensorReader::take_buffer() {
   }
   element_ = type->element;
   data_ = buffer_.buf;
-  device_type_ = 1;
+  device_type_ = kDlCpu;
   add_parts(type->complex);
   return Readable::kYes;
 }

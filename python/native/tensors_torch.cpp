@@ -54,8 +54,9 @@ const TorchType* torch_type(PyObject* dtype) {
 
 constexpr struct {
   std::string_view name;
-  int number;
-} kDevices[] = {{"cpu", 1}, {"cuda", 2}, {"mps", 8}, {"hip", 10}, {"xpu", 14}};
+  DlDevice number;
+} kDevices[] = {
+    {"cpu", kDlCpu}, {"cuda", kDlCuda}, {"mps", kDlMetal}, {"hip", kDlRocm}, {"xpu", kDlOneApi}};
 
 }  // namespace
 
@@ -66,7 +67,6 @@ bool TensorReader::read_exchange(PyObject* object) {
   DlTensor tensor{};
   if (torch.exchange->describe(object, &tensor) != 0) return drop_error(), false;
   const TensorType* type = find_type(tensor);
-  constexpr int kDlCpu = 1;
   if (type == nullptr || tensor.strides == nullptr || is_negative(torch, object, tensor.data))
     return false;
   if (!set_rank(static_cast<std::size_t>(tensor.rank))) return false;
@@ -128,13 +128,13 @@ Readable TensorReader::read_torch(PyObject* object) {
 Readable TensorReader::read_torch_device(PyObject* object) {
   const TorchNames& names = torch_names();
   if (ask(object, names.is_cpu).get() == Py_True) {
-    device_type_ = 1;
+    device_type_ = kDlCpu;
     return Readable::kYes;
   }
   // Quicker than asking for the name of the device. ROCm says the same, and is not told apart here.
   if (ask(object, names.is_cuda).get() == Py_True) {
     const Ref number = ask_method(object, names.get_device);
-    device_type_ = 2;
+    device_type_ = kDlCuda;
     device_index_ = number ? static_cast<int>(PyLong_AsLong(number.get())) : 0;
     drop_error();
     return Readable::kElsewhere;

@@ -13,9 +13,7 @@ namespace sonde::native {
 namespace {
 
 PyObject* on_first_use(PyObject*, PyObject* callback) {
-  PyObject* wanted = callback == Py_None ? nullptr : Py_NewRef(callback);
-  detail::g_torch_use.awaited = wanted != nullptr;
-  Py_XDECREF(std::exchange(detail::g_torch_use.on_use, wanted));
+  TorchUse::await(callback == Py_None ? nullptr : callback);
   Py_RETURN_NONE;
 }
 
@@ -43,19 +41,21 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-namespace detail {
+constinit bool TorchUse::awaited_ = false;
+constinit PyObject* TorchUse::on_use_ = nullptr;
 
-constinit TorchUse g_torch_use;
+void TorchUse::await(PyObject* callback) noexcept {
+  awaited_ = callback != nullptr;
+  Py_XDECREF(std::exchange(on_use_, Py_XNewRef(callback)));
+}
 
-void torch_is_used() noexcept {
-  g_torch_use.awaited = false;
+void TorchUse::tell() noexcept {
+  awaited_ = false;
   const KeepError keep;
-  const Ref callback(std::exchange(g_torch_use.on_use, nullptr));
+  const Ref callback(std::exchange(on_use_, nullptr));
   const Ref done(callback ? PyObject_CallNoArgs(callback.get()) : nullptr);
   if (!done && drop_error()) base::note_swallowed("facts");
 }
-
-}  // namespace detail
 
 bool add_torch_use(PyObject* torch) {
   torch_names();  // before any hook needs them

@@ -29,10 +29,6 @@ def test_the_packages_do_not_need_what_only_tests_have():
     assert not [file for file in files if "_testing" in file.read_text()]
 
 
-# sonde._testing has its own copy of the code, and these are about what _core itself has in use.
-ONLY_FOR_TESTS = {"device.await_kernels", "device.cuda_events_made"}
-
-
 def test_the_packages_use_every_function():
     files = [f for name in ("sonde", "cirron") for f in (ROOT / "python" / name).rglob("*.py")]
     used = set(re.findall(r"\b_core\.(\w+\.\w+)", "\n".join(f.read_text() for f in files)))
@@ -44,7 +40,7 @@ def test_the_packages_use_every_function():
         if isinstance(node, ast.FunctionDef)
     }
     assert len(there) > 50
-    assert there - used == ONLY_FOR_TESTS
+    assert there - used == set()
 
 
 def test_the_wheel_has_the_extension_alone():
