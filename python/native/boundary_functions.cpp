@@ -42,7 +42,7 @@ PyObject* current_epoch(PyObject*, PyObject*) {
                : nullptr;
 }
 
-PyObject* this_stack(PyObject*, PyObject*) {
+PyObject* stack_number(PyObject*, PyObject*) {
   std::uint64_t token = 0;
   with_training([&](Training&, Here here) { token = Boundaries::stack_token(here.stack); });
   return PyLong_FromUnsignedLongLong(token);
@@ -59,8 +59,9 @@ PyMethodDef g_functions[] = {
      "step of every optimizer are measured."},
     {"current_epoch", current_epoch, METH_NOARGS,
      "current_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
-    {"this_stack", this_stack, METH_NOARGS,
-     "this_stack()\n--\n\nA number for the running thread or task, never used again; 0: it is not "
+    {"stack_number", stack_number, METH_NOARGS,
+     "stack_number()\n--\n\nA number for the running thread or task, never used again; 0: it is "
+     "not "
      "recorded."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -18,6 +18,7 @@
 #include "python/native/module_table.h"
 #include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
+#include "python/native/parameters.h"
 #include "python/native/symbolic.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
@@ -194,11 +195,18 @@ PyObject* unhook_module_calls(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// quiet_forwards(on): for the time in which a model is being built. Calls nest.
-PyObject* quiet_forwards(PyObject*, PyObject* on) {
-  t_forward_depth += on == Py_True ? 1 : -1;
+// For the time in which a model is being built.
+PyObject* begin_quiet_forwards(PyObject*, PyObject*) {
+  ++t_forward_depth;
   Py_RETURN_NONE;
 }
+
+PyObject* end_quiet_forwards(PyObject*, PyObject*) {
+  --t_forward_depth;
+  Py_RETURN_NONE;
+}
+
+PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
 
 PyObject* know_whole_model(PyObject*, PyObject* module) {
   know_model(module);
@@ -214,9 +222,13 @@ PyMethodDef g_functions[] = {
      "false if they were before."},
     {"unhook_module_calls", unhook_module_calls, METH_NOARGS,
      "unhook_module_calls()\n--\n\nEverything hook_module_call did is undone."},
-    {"quiet_forwards", quiet_forwards, METH_O,
-     "quiet_forwards(on)\n--\n\nTrue: calls of modules on this thread are no forwards, until it "
-     "is called with False."},
+    {"begin_quiet_forwards", begin_quiet_forwards, METH_NOARGS,
+     "begin_quiet_forwards()\n--\n\nCalls of modules on this thread are no forwards until "
+     "end_quiet_forwards. Calls nest."},
+    {"end_quiet_forwards", end_quiet_forwards, METH_NOARGS,
+     "end_quiet_forwards()\n--\n\nEnds what begin_quiet_forwards began."},
+    {"living_modules", all_modules, METH_NOARGS,
+     "living_modules()\n--\n\nEvery torch module of the process."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -119,9 +119,9 @@ SONDE_COLD void begin_measured(GuardedStep& step, PyObject* optimizer, std::uint
   });
 }
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook. It may return other args and
+// begin_optimizer(optimizer, args, kwargs): torch's global pre-hook. It may return other args and
 // kwargs.
-SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+SONDE_HOT PyObject* begin_optimizer(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
   TorchUse::note();
@@ -156,7 +156,7 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   Py_RETURN_NONE;
 }
 
-SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+SONDE_HOT PyObject* end_optimizer(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3 || Py_TYPE(args[2]) != &g_guard_type) Py_RETURN_NONE;
   const GuardedStep step = release(args[2]);
   end_step(step, true);
@@ -166,11 +166,11 @@ SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t 
 }
 
 PyMethodDef g_functions[] = {
-    {"optimizer_begins", as_method(optimizer_begins), METH_FASTCALL,
-     "optimizer_begins(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
+    {"begin_optimizer", as_method(begin_optimizer), METH_FASTCALL,
+     "begin_optimizer(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
      "step."},
-    {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
-     "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
+    {"end_optimizer", as_method(end_optimizer), METH_FASTCALL,
+     "end_optimizer(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -90,10 +90,10 @@ void describe(const Training& training, Here here, bool dispatch, std::uint32_t 
   });
 }
 
-// module_begins(what, dispatch, owned): "forward" or "backward".
-PyObject* module_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin_module(what, dispatch, owned): "forward" or "backward".
+PyObject* begin_module(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "module_begins(what, dispatch, owned)");
+    PyErr_SetString(PyExc_TypeError, "begin_module(what, dispatch, owned)");
     return nullptr;
   }
   Begun begun;
@@ -108,8 +108,8 @@ PyObject* module_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return OwnLoops::instance().keep(begun);
 }
 
-// module_ends(number, exception)
-PyObject* module_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// end_module(number, exception)
+PyObject* end_module(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
   if (count != 2 || !OwnLoops::instance().take(args[0], begun) || !begun.scope) Py_RETURN_NONE;
   const bool failed = args[1] != Py_None;
@@ -131,7 +131,7 @@ std::uint32_t compiled_step() {
 
 // `source`: the optimizer, or the compiled function; compared only. `whole`: the name of a call
 // that is a whole step; 0: the update is that of an optimizer.
-std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
+std::uint64_t start_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
   const std::uint32_t attrs = whole != 0 ? 0 : OptimizerClasses::attrs_of(Py_TYPE(source));
   std::uint64_t serial = 0;
   with_training([&](Training& training, Here here) {
@@ -141,60 +141,60 @@ std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch)
   return serial;
 }
 
-void end_update(std::uint64_t serial, bool completed, std::string_view error) noexcept {
+void finish_update(std::uint64_t serial, bool completed, std::string_view error) noexcept {
   with_training([&](Training& training, Here here) {
     training.end_optimizer(here, serial, completed, error);
   });
 }
 
-// update_begins(source, whole, dispatch). whole: forward and backward are inside the update.
-PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin_update(source, whole, dispatch). whole: forward and backward are inside the update.
+PyObject* begin_update(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "update_begins(source, whole, dispatch)");
+    PyErr_SetString(PyExc_TypeError, "begin_update(source, whole, dispatch)");
     return nullptr;
   }
   Begun begun;
   const std::uint32_t whole = args[1] == Py_True ? compiled_step() : 0;
-  begun.optimizer = begin_update(args[0], whole, args[2] == Py_True);
+  begun.optimizer = start_update(args[0], whole, args[2] == Py_True);
   return OwnLoops::instance().keep(begun);
 }
 
-// update_ends(number, exception)
-PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// end_update(number, exception)
+PyObject* end_update(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
   if (count != 2 || !OwnLoops::instance().take(args[0], begun) || begun.optimizer == 0)
     Py_RETURN_NONE;
   const bool failed = args[1] != Py_None;
   const std::string error = failed ? exception_text(args[1]).members() : std::string();
-  end_update(begun.optimizer, !failed, error);
+  finish_update(begun.optimizer, !failed, error);
   Py_RETURN_NONE;
 }
 
 PyMethodDef g_functions[] = {
-    {"module_begins", as_method(module_begins), METH_FASTCALL,
-     "module_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
-     "the program's own begins; its number, for module_ends. dispatch: its time is that of "
+    {"begin_module", as_method(begin_module), METH_FASTCALL,
+     "begin_module(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" of a loop of "
+     "the program's own begins; its number, for end_module. dispatch: its time is that of "
      "handing work to a device. owned: an optimizer is known that trains the model."},
-    {"module_ends", as_method(module_ends), METH_FASTCALL,
-     "module_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
-    {"update_begins", as_method(update_begins), METH_FASTCALL,
-     "update_begins(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
-     "update_ends. source: the optimizer, or the function. whole: a compiled step with forward and "
+    {"end_module", as_method(end_module), METH_FASTCALL,
+     "end_module(number, exception)\n--\n\nIt has returned (None) or raised."},
+    {"begin_update", as_method(begin_update), METH_FASTCALL,
+     "begin_update(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
+     "end_update. source: the optimizer, or the function. whole: a compiled step with forward and "
      "backward inside."},
-    {"update_ends", as_method(update_ends), METH_FASTCALL,
-     "update_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
+    {"end_update", as_method(end_update), METH_FASTCALL,
+     "end_update(number, exception)\n--\n\nIt has returned (None) or raised."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
 std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept {
-  return begin_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
+  return start_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
                       dispatch);
 }
 
 void end_compiled(std::uint64_t number, bool completed) noexcept {
-  end_update(number, completed, completed ? std::string() : exception_members());
+  finish_update(number, completed, completed ? std::string() : exception_members());
 }
 
 bool add_own_loops(PyObject* loops) { return PyModule_AddFunctions(loops, g_functions) == 0; }

@@ -184,7 +184,7 @@ void add_session(nb::module_& session) {
       "set_face", [](nb::handle face) { base::set_face(face_of(face)); }, nb::arg("face"),
       "The API that messages speak for until a session begins.");
   session.def(
-      "slept_at_fork", [] { return sonde::session::Engine::instance().slept_at_fork(); },
+      "parent_recorded_nothing", [] { return sonde::session::Engine::instance().slept_at_fork(); },
       "In a forked child: the parent's session was on demand, and nothing had been recorded.");
   session.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
   session.def("annotate_exception", &annotate_exception, nb::arg("exception"),
@@ -192,10 +192,10 @@ void add_session(nb::module_& session) {
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
   session.def(
-      "put_off_stop", &put_off_stop, nb::arg("stop"),
+      "stop_after_call", &put_off_stop, nb::arg("stop"),
       "On a thread where the profiler calls a handler or a sink: call this later; return True.");
   session.def(
-      "hands_over", [] { return sonde::session::Engine::hands_over(); },
+      "calls_host", [] { return sonde::session::Engine::hands_over(); },
       "Does the profiler call a log handler or a sink of the host on this thread at this moment?");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");

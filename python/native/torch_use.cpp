@@ -17,13 +17,13 @@ PyObject* on_first_use(PyObject*, PyObject* callback) {
   Py_RETURN_NONE;
 }
 
-PyObject* attach(PyObject*, PyObject*) {
+PyObject* find_functions(PyObject*, PyObject*) {
   if (!attach_torch()) return nullptr;
   begin_gpu_watch();
   Py_RETURN_NONE;
 }
 
-PyObject* detach(PyObject*, PyObject*) {
+PyObject* forget_functions(PyObject*, PyObject*) {
   end_gpu_watch();
   detach_torch();
   Py_RETURN_NONE;
@@ -33,9 +33,10 @@ PyMethodDef g_functions[] = {
     {"on_first_use", on_first_use, METH_O,
      "on_first_use(callback)\n--\n\n"
      "Calls callback once, when torch's hooks first have something to record; None: never."},
-    {"attach", attach, METH_NOARGS,
-     "attach()\n--\n\nLooks up what the hooks ask of torch on every step."},
-    {"detach", detach, METH_NOARGS, "detach()\n--\n\nThe hooks ask torch nothing any more."},
+    {"find_functions", find_functions, METH_NOARGS,
+     "find_functions()\n--\n\nLooks up what the hooks ask of torch on every step."},
+    {"forget_functions", forget_functions, METH_NOARGS,
+     "forget_functions()\n--\n\nThe hooks ask torch nothing any more."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -57,13 +57,13 @@ def test_torch_is_attached_only_where_the_program_has_it():
 
         for _ in range(2):
             try:
-                _core.torch.attach()
+                _core.torch.find_functions()
             except RuntimeError as error:
                 assert "not imported torch" in str(error), error
             else:
                 raise AssertionError("attached to nothing")
-        _core.torch.detach()
-        assert _core.snapshots.living_modules() == []
+        _core.torch.forget_functions()
+        assert _core.torch.living_modules() == []
         assert "torch" not in sys.modules
         """
     )
@@ -75,12 +75,12 @@ def test_torch_is_found_when_it_comes_after_a_first_question():
         """
         from sonde import _core, _testing
 
-        assert _core.snapshots.living_modules() == []
+        assert _core.torch.living_modules() == []
         assert _testing.read_tensor(1)["readable"] == "unknown"
         import torch
 
         model = torch.nn.Linear(2, 3)
-        assert [type(each) for each in _core.snapshots.living_modules()] == [torch.nn.Linear]
+        assert [type(each) for each in _core.torch.living_modules()] == [torch.nn.Linear]
         assert _testing.read_tensor(model.weight)["readable"] == "yes"
         """
     )
@@ -93,10 +93,10 @@ def test_a_module_that_half_looks_like_torch_is_not_torch():
         from sonde import _core, _testing
 
         sys.modules["torch"] = types.ModuleType("torch")
-        assert _core.snapshots.living_modules() == []
+        assert _core.torch.living_modules() == []
         assert _testing.read_tensor(memoryview(b"abc"))["readable"] == "yes"
         try:
-            _core.torch.attach()
+            _core.torch.find_functions()
         except AttributeError as error:
             assert "is_grad_enabled" in str(error), error
         else:

@@ -120,7 +120,7 @@ def test_an_end_that_fails_is_counted(tmp_path):
         class Fails(logging.Handler):
             def emit(self, record):
                 if not spoke.is_set():
-                    assert _core.session.put_off_stop(lambda: 1 / 0)
+                    assert _core.session.stop_after_call(lambda: 1 / 0)
                     spoke.set()
 
         spoke = threading.Event()
