@@ -103,3 +103,21 @@ def test_a_module_that_half_looks_like_torch_is_not_torch():
             raise AssertionError("attached to an empty module")
         """
     )
+
+
+def test_a_level_of_lines_that_does_not_exist_is_refused():
+    options = {
+        "output_dir": None,
+        "spool": False,
+        "flush_interval": 1.0,
+        "spool_max_bytes": 1 << 20,
+        "trace_max_spans": 1,
+        "rank": 0,
+        "local_rank": 0,
+        "world_size": 1,
+        "on_demand": False,
+        "attrs": {},
+        "lines": [("stdout", "chapter", None, print)],
+    }
+    with pytest.raises(ValueError, match="knows no level chapter"):
+        _core.session.start(options)
