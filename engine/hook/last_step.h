@@ -36,7 +36,6 @@ class LastStep {
   static void on_met(Met callback) noexcept;
   // This optimizer was freed: what comes at the same address is another one.
   static void gone(const void* optimizer) noexcept;
-  std::uint64_t optimizers() const noexcept { return places_.size(); }
   // How many steps this optimizer has taken in this epoch.
   std::uint64_t steps(const void* optimizer) const noexcept;
   // The same for every optimizer that has taken any.

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 
+#include "engine/base/level_names.h"
 #include "engine/record/names.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {
 
 std::uint64_t open_level(const record::Lane& stack, std::uint32_t name) noexcept {
-  static const std::uint32_t kStep = record::intern("step"), kBatch = record::intern("batch");
-  const std::uint32_t other = name == kStep ? kBatch : name;
+  static const std::uint32_t step = record::intern(base::kStep);
+  static const std::uint32_t batch = record::intern(base::kBatch);
+  const std::uint32_t other = name == step ? batch : name;
   const record::ScopeView scope = record::innermost_where(
       stack, [&](record::ScopeView open) { return open.name() == name || open.name() == other; });
   return scope ? scope.sequence() : 0;

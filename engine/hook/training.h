@@ -53,7 +53,6 @@ class alignas(64) Training {
   }
   // The state of any stack, also one that another thread runs; nullptr: nothing was trained on it.
   static const Training* on(const record::Lane& stack) noexcept;
-  const record::Lane* stack() const noexcept { return seen_.stack; }
   // Sets the functions to call when a step or an epoch of ours ends; nullptr: none.
   static void on_step_end(StepEnd callback) noexcept;
   static void on_epoch_end(EpochEnd callback) noexcept;

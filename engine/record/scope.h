@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "engine/base/clock.h"
@@ -208,7 +209,7 @@ void write_span(ThreadState& thread, const ClosedSpan& span) noexcept;
 // For the owner of the stack. Takes the innermost scope back as if it had never been opened; false
 // when the handle's is not the innermost.
 bool cancel_scope(const ScopeHandle& handle) noexcept;
-inline constexpr std::int64_t kNoIndex = -1;
+inline constexpr std::int64_t kNoIndex = std::numeric_limits<std::int64_t>::min();
 // Gives an open scope another name and index, once it is known what it is.
 void relabel_scope(const ScopeHandle& handle, std::uint32_t name, std::int64_t index) noexcept;
 inline bool is_innermost(const ScopeHandle& handle) noexcept {

@@ -37,9 +37,10 @@ void FirstNonFinite::examine(const snapshot::Capture& capture) {
   base::AttrWriter members(attrs);
   for (const auto& [name, index] :
        {std::pair("epoch", capture.epoch), std::pair("step", capture.step)}) {
-    if (index < 0) continue;
-    text += std::exchange(separator, " ") + std::string(name) + "[" + std::to_string(index) + "]";
-    members.number(name, index);
+    if (!index) continue;
+    const std::string number = std::to_string(*index);
+    text += std::exchange(separator, " ") + std::string(name) + "[" + number + "]";
+    members.number(name, *index);
   }
   alarm.attrs = attrs.str();
   texts_due_.push_back(std::move(text));

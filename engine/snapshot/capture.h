@@ -48,7 +48,7 @@ struct Capture {
   base::Id span_id;
   std::int64_t ts_ns = 0;  // wall clock
   Kind kind = Kind::kWeights;
-  std::int64_t epoch = -1, step = -1;  // -1: not known
+  std::optional<std::int64_t> epoch, step;  // none: not known
   std::shared_ptr<const Catalogue> catalogue;
   std::vector<std::optional<Statistics>> statistics;  // one per entry; none: "stats" is null
   std::string attrs;                                  // JSON members for every record

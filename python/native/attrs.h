@@ -2,16 +2,19 @@
 // is written as its repr.
 #pragma once
 
+#include <string>
+
 #include "engine/base/json_writer.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
 
-// Appends one value. Leaves no exception set.
-void encode_value(base::JsonWriter& out, PyObject* value, int depth = 0) noexcept;
+// One value. Leaves no exception set. Without memory it is null.
+std::string encode_value(PyObject* value) noexcept;
 
 // Appends the members of a dict as `"key":value`, separated by commas. Together they stay below the
-// limit of one record: a value that does not fit is replaced by a note that says so.
+// limit of one record: a value that does not fit is replaced by a note that says so. Without memory
+// the remaining members are left out.
 void encode_members(base::JsonWriter& out, PyObject* dict) noexcept;
 
 // The plain value of a NumPy or torch scalar, or of anything else whose item() returns one.

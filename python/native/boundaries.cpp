@@ -69,7 +69,8 @@ bool Boundaries::first_time(std::uint64_t sequence) noexcept {
 void Boundaries::tell(const EpochEnd& epoch) noexcept {
   none_told_ = true;
   if (on_epoch_ == nullptr || !first_time(epoch.sequence)) return;
-  const Ref index(number_or_none(epoch.index)), step(number_or_none(current_step()));
+  const Ref index(number_or_none(epoch.index, record::kNoIndex));
+  const Ref step(number_or_none(current_step(), -1));
   const Ref steps = steps_by_optimizer(epoch);
   if (index && step && steps) {
     call(on_epoch_, "KOOKO", static_cast<unsigned long long>(epoch.sequence), index.get(),
@@ -158,7 +159,7 @@ void Boundaries::take_gradients(PyObject* optimizer) noexcept {
     epoch = innermost_epoch(here.stack);
   });
   if (epoch.sequence == 0) return;  // they belong to no epoch
-  const Ref index(number_or_none(epoch.index));
+  const Ref index(number_or_none(epoch.index, record::kNoIndex));
   if (!index) return PyErr_Clear();
   const std::uint64_t begin = base::monotonic_ns();
   device_ns_ = 0;

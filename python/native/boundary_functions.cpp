@@ -37,12 +37,12 @@ PyObject* current_epoch(PyObject*, PyObject*) {
   const record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
   const EpochEnd epoch = stack != nullptr ? Boundaries::innermost_epoch(*stack) : EpochEnd{};
   if (epoch.sequence == 0) Py_RETURN_NONE;
-  const Ref index(number_or_none(epoch.index));
+  const Ref index(number_or_none(epoch.index, record::kNoIndex));
   return index ? Py_BuildValue("KO", static_cast<unsigned long long>(epoch.sequence), index.get())
                : nullptr;
 }
 
-PyObject* this_stack(PyObject*, PyObject*) {
+PyObject* stack_number(PyObject*, PyObject*) {
   std::uint64_t token = 0;
   with_training([&](Training&, Here here) { token = Boundaries::stack_token(here.stack); });
   return PyLong_FromUnsignedLongLong(token);
@@ -59,8 +59,9 @@ PyMethodDef g_functions[] = {
      "step of every optimizer are measured."},
     {"current_epoch", current_epoch, METH_NOARGS,
      "current_epoch()\n--\n\nSequence and index of the epoch that is open here, or None."},
-    {"this_stack", this_stack, METH_NOARGS,
-     "this_stack()\n--\n\nA number for the running thread or task, never used again; 0: it is not "
+    {"stack_number", stack_number, METH_NOARGS,
+     "stack_number()\n--\n\nA number for the running thread or task, never used again; 0: it is "
+     "not "
      "recorded."},
     {nullptr, nullptr, 0, nullptr},
 };

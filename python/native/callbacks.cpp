@@ -1,5 +1,7 @@
 #include "python/native/callbacks.h"
 
+#include <unistd.h>
+
 namespace sonde::native {
 
 namespace {
@@ -12,13 +14,19 @@ int raise_now(void* exception) {
 
 }  // namespace
 
+bool on_main_thread() noexcept { return ::gettid() == ::getpid(); }
+
 void pass_on() noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  Py_XDECREF(type);
   Py_XDECREF(traceback);
-  if (value != nullptr && Py_AddPendingCall(raise_now, value) != 0) Py_DECREF(value);
+  if (value != nullptr && Py_AddPendingCall(raise_now, value) != 0) {
+    // The queue of such calls is full. A thread can always be told of one class.
+    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type);
+    Py_DECREF(value);
+  }
+  Py_XDECREF(type);
 }
 
 bool drop_error() noexcept {

@@ -14,13 +14,17 @@ inline bool interpreter_is_ending() noexcept {
 #endif
 }
 
+// Python runs the handlers of signals on this thread.
+bool on_main_thread() noexcept;
+
 // Ctrl-C, or an exception of a signal handler, may have been raised while a callback of ours ran.
 // The exception is raised again in the program, as soon as that runs.
 void pass_on() noexcept;
 
-// For callbacks that do not handle their own errors: deals with the exception that one has raised.
-// True: it was an error; it is dropped, and the caller counts it. False: it was an interrupt such
-// as KeyboardInterrupt, which is passed on to the program, or nothing was raised.
+// For callbacks that do not handle their own errors, and wherever objects of the program are asked
+// for something (an attribute, a length, a repr): deals with the exception that was raised. True: it
+// was an error; it is dropped, and the caller counts it. False: it was an interrupt such as
+// KeyboardInterrupt, which is passed on to the program, or nothing was raised.
 bool drop_error() noexcept;
 
 // For callbacks that handle their own errors.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/base/attr_names.h"
 #include "engine/base/clock.h"
@@ -16,6 +17,7 @@
 #include "engine/snapshot/safetensors.h"
 #include "python/native/attrs.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/cuda.h"
 #include "python/native/torch.h"
 
@@ -25,7 +27,6 @@ namespace sonde::native {
 
 namespace {
 
-constexpr int kCuda = 2;  // of DLPack
 // Bytes that a GPU measures in a nanosecond, at least. It passes over the memory twice.
 constexpr std::uint64_t kCudaBytesPerNs = 200;
 
@@ -50,20 +51,23 @@ snapshot::SafeTensor safe_tensor(std::string name, const TensorReader& reader) {
   return safe;
 }
 
+// `numbers`: see Numbers in python/sonde/snapshots/fallback.py.
 snapshot::Statistics from_numbers(nb::handle numbers) {
-  const auto parts = nb::cast<nb::tuple>(numbers);
+  const auto read = [numbers](auto& field, const char* name) {
+    field = nb::cast<std::remove_reference_t<decltype(field)>>(numbers.attr(name));
+  };
   snapshot::Statistics out;
-  out.mean = nb::cast<double>(parts[0]);
-  out.std = nb::cast<double>(parts[1]);
-  out.min = nb::cast<double>(parts[2]);
-  out.max = nb::cast<double>(parts[3]);
-  out.norm = nb::cast<double>(parts[4]);
-  out.count = nb::cast<std::uint64_t>(parts[5]);
-  out.nan_count = nb::cast<std::uint64_t>(parts[6]);
-  out.inf_count = nb::cast<std::uint64_t>(parts[7]);
-  out.zero_count = nb::cast<std::uint64_t>(parts[8]);
-  out.minus_inf_count = nb::cast<std::uint64_t>(parts[9]);
-  const auto counts = nb::cast<std::vector<std::uint64_t>>(parts[10]);
+  read(out.mean, "mean");
+  read(out.std, "std");
+  read(out.min, "min");
+  read(out.max, "max");
+  read(out.norm, "norm");
+  read(out.count, "count");
+  read(out.nan_count, "nan_count");
+  read(out.inf_count, "inf_count");
+  read(out.zero_count, "zero_count");
+  read(out.minus_inf_count, "minus_inf_count");
+  const auto counts = nb::cast<std::vector<std::uint64_t>>(numbers.attr("counts"));
   if (counts.size() != out.counts.size()) throw nb::value_error("sixteen counts are needed");
   std::copy(counts.begin(), counts.end(), out.counts.begin());
   return out;
@@ -161,7 +165,7 @@ void Capturing::measure(unsigned threads) {
 // that were left out.
 std::vector<std::size_t> Capturing::measure_on_cuda(const std::vector<std::size_t>& here) {
   const TensorReader& first = reads_[here.front()].reader;
-  if (first.device_type() != kCuda) return here;
+  if (first.device_type() != kDlCuda) return here;
   std::vector<snapshot::Tensor> tensors;
   std::vector<std::size_t> which, left;
   std::uint64_t bytes = 0;
@@ -209,11 +213,11 @@ void Capturing::measure_elsewhere(nb::handle fallback) {
 std::optional<snapshot::Placed> Capturing::place(Read& read) {
   snapshot::Placed placed;
   if (read.reader.readable() == Readable::kElsewhere) {
-    const bool cuda = read.reader.device_type() == kCuda &&
+    const bool cuda = read.reader.device_type() == kDlCuda &&
                       current_cuda_stream(read.reader.device_index(), &placed.stream);
     // In the order of the file.
     Ref plain(PyObject_CallMethod(read.value.get(), cuda ? "contiguous" : "cpu", nullptr));
-    if (!plain) return PyErr_Clear(), std::nullopt;  // no memory; the statistics need none
+    if (!plain) return drop_error(), std::nullopt;  // no memory; the statistics need none
     read.value = std::move(plain);
     read.reader.read(read.value.get());
     if (cuda) placed.device = read.reader.device_index();

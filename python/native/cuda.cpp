@@ -56,18 +56,6 @@ void add_cuda(nb::module_& device) {
       nb::arg("nvrtc").none(),
       "Compile the kernels once the program uses a GPU, with NVRTC from one of these paths, the "
       "likeliest first. None: do not.");
-  // For tests and benches. sonde._testing cannot have it: that extension has its own copy of the
-  // kernels, and the question is about those that are in use here.
-  device.def(
-      "await_kernels",
-      [](int number) {
-        const nb::gil_scoped_release release;
-        return snapshot::await_cuda(number) == snapshot::CudaState::kReady
-                   ? std::string()
-                   : snapshot::cuda_problem(number);
-      },
-      nb::arg("device"),
-      "Compile the kernels for this GPU and wait for them; returns what is wrong, or ''.");
 }
 
 }  // namespace sonde::native

@@ -4,7 +4,6 @@
 #include "engine/probe/device_queue.h"
 
 #include "engine/base/clock.h"
-#include "engine/probe/gpu_clock.h"
 #include "python/native/module.h"
 
 namespace sonde::native {
@@ -40,11 +39,6 @@ PyObject* end_work(PyObject*, PyObject* piece) {
 
 PyObject* abandon_work(PyObject*, PyObject* piece) { return tell(piece, probe::queue_abandon); }
 
-// For benches. sonde._testing cannot have it: that extension has its own, empty pool.
-PyObject* cuda_events_made(PyObject*, PyObject*) {
-  return PyLong_FromUnsignedLong(probe::gpu_events_made());
-}
-
 PyMethodDef g_functions[] = {
     {"watch_queue", watch_queue, METH_NOARGS,
      "watch_queue()\n--\n\nFrom here on the work of a device is followed: scopes with gpu=True get "
@@ -56,8 +50,6 @@ PyMethodDef g_functions[] = {
     {"end_work", end_work, METH_O,
      "end_work(piece)\n--\n\nThe device has just finished this piece. May be called on any "
      "thread."},
-    {"cuda_events_made", cuda_events_made, METH_NOARGS,
-     "cuda_events_made()\n--\n\nHow many CUDA events the pool has had to create."},
     {"abandon_work", abandon_work, METH_O,
      "abandon_work(piece)\n--\n\nIt will never be known when this piece, or one before it, was "
      "finished."},

@@ -112,7 +112,7 @@ bool str_is_harmless(PyObject* exception) {
 }
 
 // "" with an exception set when it fails.
-std::string str_of(PyObject* exception) {
+std::string own_text(PyObject* exception) {
   std::string out;
   if (const Ref text(PyObject_Str(exception)); text) append_text(out, text.get());
   return out;
@@ -123,13 +123,13 @@ std::string plain_message(PyObject* value) {
   if (value == nullptr || value == Py_None) return {};
   if (!PyExceptionInstance_Check(value))
     return PyTuple_Check(value) ? text_of_args(value) : text_of(value);
-  std::string out = str_is_harmless(value) ? str_of(value) : std::string();
+  std::string out = str_is_harmless(value) ? own_text(value) : std::string();
   PyErr_Clear();
   return out.empty() ? text_of_args(reinterpret_cast<PyBaseExceptionObject*>(value)->args) : out;
 }
 
 std::string full_message(PyObject* exception) {
-  std::string out = str_of(exception);
+  std::string out = own_text(exception);
   if (PyErr_Occurred() == nullptr) return out;
   PyErr_Clear();
   return plain_message(exception);
@@ -159,11 +159,7 @@ PyObject* note_exception(PyObject*, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|K:note_exception", const_cast<char**>(names),
                                    &exception, &since))
     return nullptr;
-  const std::string members = exception_text(exception).members();
-  record::ThreadState* thread = record::this_thread_if_it_records();
-  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack != nullptr && !members.empty())
-    record::add_attrs(*stack, since, base::kExceptionAttr, members);
+  add_exception(exception_text(exception).members(), since);
   Py_RETURN_NONE;
 }
 
@@ -199,17 +195,14 @@ std::string ExceptionText::members() const {
 
 std::string exception_members() noexcept {
   if (PyErr_Occurred() == nullptr) return {};
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  std::string members;
+  const KeepError raised;
   try {
-    if (PyExceptionClass_Check(type) && !closes_a_generator(type))
-      members = describe(type, plain_message(value)).members();
+    if (PyExceptionClass_Check(raised.type()) && !closes_a_generator(raised.type()))
+      return describe(raised.type(), plain_message(raised.value())).members();
   } catch (...) {
     // No memory for the text: the span is written without it.
   }
-  PyErr_Restore(type, value, traceback);
-  return members;
+  return {};
 }
 
 ExceptionText exception_text(PyObject* exception) noexcept {
@@ -221,6 +214,13 @@ ExceptionText exception_text(PyObject* exception) noexcept {
   } catch (...) {
     return {};
   }
+}
+
+void add_exception(const std::string& members, std::uint64_t since) noexcept {
+  record::ThreadState* thread = record::this_thread_if_it_records();
+  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
+  if (stack != nullptr && !members.empty())
+    record::add_attrs(*stack, since, base::kExceptionAttr, members);
 }
 
 bool names_exception(std::string_view members) noexcept {

@@ -2,6 +2,7 @@
 // "exception" is its class, "exception_message" its text. Both are short and valid UTF-8.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ struct ExceptionText {
   std::string members() const;
 };
 ExceptionText exception_text(PyObject* exception) noexcept;
+
+// Adds these members to the spans that are open on this stack and were opened since this number of
+// a span.
+void add_exception(const std::string& members, std::uint64_t since) noexcept;
 
 // Do these attributes name an exception already, set by the program or by an earlier call?
 bool names_exception(std::string_view members) noexcept;

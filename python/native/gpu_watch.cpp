@@ -13,19 +13,20 @@ namespace sonde::native {
 
 namespace {
 
+std::uint64_t g_next_peak_ns = 0;  // the allocator is not asked before
+
 // Attaches the allocator's peak to a step. Asking torch takes tens of microseconds, so it is asked
 // only so often that this takes a thousandth of the time at most; other steps have no peak.
 void note_memory_peak(std::uint32_t event) noexcept {
-  static std::uint64_t next_ns = 0;
   const std::uint64_t start = base::monotonic_ns();
-  if (start < next_ns || !counts_cuda_memory()) return;
+  if (start < g_next_peak_ns || !counts_cuda_memory()) return;
   // Called while scopes are being closed: no finalizer may run now.
   const bool collecting = PyGC_Disable() != 0;
   const std::int64_t bytes = cuda_memory_peak();
   if (bytes >= 0) probe::gpu_attach_peak(event, bytes);
   if (collecting) PyGC_Enable();
   const std::uint64_t end = base::monotonic_ns();
-  next_ns = end + 1000 * (end - start);
+  g_next_peak_ns = end + 1000 * (end - start);
 }
 
 SONDE_COLD void start_gpu() noexcept {
@@ -43,6 +44,7 @@ SONDE_HOT void look_for_gpu() noexcept {
 }
 
 void begin_gpu_watch() noexcept {
+  g_next_peak_ns = 0;
   hook::Training::on_step_end(counts_cuda_memory() ? note_memory_peak : nullptr);
   if (!torch_has_cuda()) probe::gpu_stop();
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "python/native/callbacks.h"
 #include "python/native/torch.h"
 
 namespace sonde::native {
@@ -51,10 +52,10 @@ bool attach(PyObject* part, PyObject* callback, int& budget) {
     return false;
   }
   const Ref function(PyObject_GetAttr(part, torch_names().grad_fn));
-  if (!function || function.get() == Py_None) return PyErr_Clear(), false;
+  if (!function || function.get() == Py_None) return drop_error(), false;
   const Ref handle(
       PyObject_CallMethodOneArg(function.get(), torch_names().register_prehook, callback));
-  if (!handle) PyErr_Clear();
+  if (!handle) drop_error();
   return static_cast<bool>(handle);
 }
 

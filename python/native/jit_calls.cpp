@@ -144,7 +144,7 @@ void judge(PyObject* function, const Arguments& args) {
 // The batch that was fetched is used now. `seen`: by a call that has a span.
 void use_batch_of(const Arguments& args, bool seen) {
   with_training([&](hook::Training& training, hook::Here) {
-    use_batch(training, args.values, args.count);
+    NewestBatches::use(training, args.values, args.count);
     if (!seen) training.use_unseen();
   });
 }

@@ -21,7 +21,7 @@ namespace {
 bool has_gradients(PyObject* module) {
   std::vector<Parameter> parameters;
   const Ref none(PySet_New(nullptr));
-  if (!none || !list_parameters("", module, parameters)) return PyErr_Clear(), false;
+  if (!none || !list_parameters("", module, parameters)) return drop_error(), false;
   keep_gradients(parameters, nullptr, none.get());
   return !parameters.empty();
 }
@@ -44,7 +44,7 @@ void met(const void* optimizer) noexcept {
 PyObject* seen_models(PyObject*, PyObject*) { return KnownModels::instance().models(); }
 
 PyObject* note_model_exists(PyObject*, PyObject*) {
-  KnownModels::instance().note_any();
+  KnownModels::instance().note_model_exists();
   Py_RETURN_NONE;
 }
 
@@ -54,13 +54,9 @@ PyObject* seen_version(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(KnownModels::instance().version());
 }
 
-PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
-
 PyMethodDef g_functions[] = {
     {"seen_version", seen_version, METH_NOARGS,
      "seen_version()\n--\n\nA number that changes whenever a model or an optimizer is added."},
-    {"living_modules", all_modules, METH_NOARGS,
-     "living_modules()\n--\n\nEvery torch module of the process."},
     {"note_model_exists", note_model_exists, METH_NOARGS,
      "note_model_exists()\n--\n\nThere is a model to take snapshots of."},
     {"seen_models", seen_models, METH_NOARGS,

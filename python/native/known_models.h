@@ -18,7 +18,7 @@ class KnownModels {
   // module than before, and when it is in training mode for the first time.
   void note_model(PyObject* module, bool training) noexcept;
   // Notes that there is a model to take snapshots of, although none was called.
-  void note_any() noexcept { any_ = true; }
+  void note_model_exists() noexcept { any_ = true; }
   // An optimizer is known to exist; it need not have stepped.
   void note_optimizer(PyObject* optimizer) noexcept;
   // A backward is over: has a model got its first gradients? They are looked for after the first

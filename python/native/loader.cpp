@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/attr_names.h"
 #include "engine/probe/gpu_clock.h"
 #include "engine/record/stack.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/gpu_watch.h"
 #include "python/native/hooks.h"
@@ -39,7 +39,7 @@ LoaderIterator* as_iterator(PyObject* object) { return reinterpret_cast<LoaderIt
 
 bool is_cuda(PyObject* object) {
   const Ref flag(PyObject_GetAttr(object, torch_names().is_cuda));
-  if (!flag) PyErr_Clear();
+  if (!flag) drop_error();
   return flag.get() == Py_True;
 }
 
@@ -88,13 +88,13 @@ SONDE_HOT PyObject* iterator_next(PyObject* object) {
     training.begin_fetch(here, *self->pass, hint);
   });
   // After a validation, the batch that was fetched before it may still be used.
-  if (keeps_newest_batch() && !self->pass->fetched_off()) [[unlikely]]
-    drop_newest_batch();
+  if (NewestBatches::any() && !self->pass->fetched_off()) [[unlikely]]
+    NewestBatches::drop_before(*self->pass);
   PyObject* item = next(self->base);
   if (item == nullptr) [[unlikely]]
     return end_without_item(*self->pass);
   if (self->pass->has_unused() && !self->pass->fetched_off()) [[unlikely]]
-    keep_newest_batch(*self->pass, item);
+    NewestBatches::keep(*self->pass, item);
   with_training([&](Training& training, Here here) {
     training.end_fetch(here, *self->pass, hook::Fetched::kItem,
                        probe::gpu_running() && lies_on_gpu(item));
@@ -117,21 +117,13 @@ int iterator_traverse(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
-// The interpreter drops the iterator of a loop whose body raises. The exception is then added to
-// the spans that were opened in the loop.
-void note_exception(const LoaderIterator* self) {
-  const std::string members = exception_members();
-  record::ThreadState* thread = record::this_thread();
-  record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack != nullptr && !members.empty())
-    record::add_attrs(*stack, self->made_at, base::kExceptionAttr, members);
-}
-
 void end_pass(LoaderIterator* self) {
   if (self->pass == nullptr) return;
-  if (keeps_newest_batch(*self->pass)) drop_newest_batch();
+  if (NewestBatches::any()) NewestBatches::drop_of(*self->pass);
+  // The interpreter drops the iterator of a loop whose body raises. The exception is then added to
+  // the spans that were opened in the loop.
   if (PyErr_Occurred() != nullptr) [[unlikely]]
-    note_exception(self);
+    add_exception(exception_members(), self->made_at);
   Training::end_pass(record::this_thread(),
                      std::unique_ptr<Pass>(std::exchange(self->pass, nullptr)));
   Boundaries::tell_epoch_ends();
@@ -206,7 +198,7 @@ std::uint64_t length_of(PyObject* length, PyObject* loader) {
   if (!Boundaries::snapshots_wanted()) return 0;
   const Ref batches(PyObject_CallOneArg(length, loader));
   const long long known = batches ? PyLong_AsLongLong(batches.get()) : -1;
-  if (known < 0) PyErr_Clear();
+  if (known < 0) drop_error();
   return known > 0 ? static_cast<std::uint64_t>(known) : 0;
 }
 
@@ -217,7 +209,7 @@ PyObject* iterate_loader(PyObject*, PyObject* const* args, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "iterate_loader(original, loader, length)");
     return nullptr;
   }
-  torch_in_use();
+  TorchUse::note();
   const std::uint64_t now = base::monotonic_ns();
   Ref base(PyObject_CallOneArg(args[0], args[1]));
   if (!base || !PyIter_Check(base.get())) return base.release();

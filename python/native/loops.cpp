@@ -7,6 +7,7 @@
 #include "engine/record/names.h"
 #include "engine/record/scope.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/hooks.h"
 #include "python/native/module.h"
@@ -72,7 +73,7 @@ void open_turn(Loop* self, std::uint64_t fetch_ns) noexcept {
 // Not for loaders: their hook asks for the length.
 std::int64_t length_of(PyObject* iterable) {
   const Py_ssize_t length = PyObject_Size(iterable);
-  if (length < 0) PyErr_Clear();
+  if (length < 0) drop_error();
   return length;
 }
 

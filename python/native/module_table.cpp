@@ -9,6 +9,7 @@
 #include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
 #include "engine/record/names.h"
+#include "python/native/callbacks.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 
@@ -35,7 +36,7 @@ std::vector<WeakObject>& models() {
 bool has_parameters(PyObject* module, int& budget) {
   if (--budget < 0) return true;  // too many modules: assume that one of them has
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
-  if (!own) return PyErr_Clear(), false;
+  if (!own) return drop_error(), false;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   if (!PyDict_Check(own.get())) return true;  // a scripted module keeps them elsewhere
@@ -43,7 +44,7 @@ bool has_parameters(PyObject* module, int& budget) {
     if (value != Py_None) return true;
   }
   const Ref children(PyObject_GetAttr(module, torch_names()._modules));
-  if (!children) return PyErr_Clear(), false;
+  if (!children) return drop_error(), false;
   if (!PyDict_Check(children.get())) return true;
   at = 0;
   while (PyDict_Next(children.get(), &at, &key, &value)) {
@@ -56,7 +57,7 @@ bool has_parameters(PyObject* module, int& budget) {
 std::string path_of(PyObject* part, PyObject* model, int& budget) {
   if (--budget < 0) return {};
   const Ref children(PyObject_GetAttr(model, torch_names()._modules));
-  if (!children) return PyErr_Clear(), std::string();
+  if (!children) return drop_error(), std::string();
   if (!PyDict_Check(children.get())) return {};
   PyObject *key, *value;
   Py_ssize_t at = 0;

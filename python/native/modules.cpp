@@ -19,6 +19,7 @@
 #include "python/native/module_table.h"
 #include "python/native/newest_batch.h"
 #include "python/native/ownership.h"
+#include "python/native/parameters.h"
 #include "python/native/symbolic.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
@@ -112,13 +113,13 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   PyObject* module = args[0];
   record::ThreadState* thread = record::this_thread();
   record::Lane* stack = thread != nullptr ? current_stack(*thread) : nullptr;
-  if (stack == nullptr || is_symbolic_call(args, flagged, keys))
+  if (stack == nullptr || Symbolic::is_call(args, flagged, keys))
     return original(function, args, flagged, keys);
   KnownModule& known = known_module(module);
   if (!known.has_parameters || is_recomputation(*stack))
     return original(function, args, flagged, keys);
   look_for_gpu();
-  torch_in_use();
+  TorchUse::note();
   const bool in_training = in_training_mode(module);
   const hook::Forward forward{.gradients = gradients_on(),
                               .training = in_training,
@@ -129,7 +130,7 @@ SONDE_HOT PyObject* outermost_call(vectorcallfunc original, PyObject* function,
   if (forward.owned != hook::Owned::kNo) note_last_model(*stack, module);
   const Here here{*thread, *stack};
   Training& training = Training::of(here);
-  use_batch(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
+  NewestBatches::use(training, args + 1, PyVectorcall_NARGS(flagged) - 1 + keyword_count(keys));
   const record::ScopeHandle scope = training.begin_forward(here, forward);
   stack_changed(*thread, *stack);
   Boundaries::tell_epoch_ends();
@@ -175,11 +176,18 @@ PyObject* unhook_module_calls(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// quiet_forwards(on): for the time in which a model is being built. Calls nest.
-PyObject* quiet_forwards(PyObject*, PyObject* on) {
-  t_forward_depth += on == Py_True ? 1 : -1;
+// For the time in which a model is being built.
+PyObject* begin_quiet_forwards(PyObject*, PyObject*) {
+  ++t_forward_depth;
   Py_RETURN_NONE;
 }
+
+PyObject* end_quiet_forwards(PyObject*, PyObject*) {
+  --t_forward_depth;
+  Py_RETURN_NONE;
+}
+
+PyObject* all_modules(PyObject*, PyObject*) { return living_modules(); }
 
 PyObject* know_whole_model(PyObject*, PyObject* module) {
   know_model(module);
@@ -195,9 +203,13 @@ PyMethodDef g_functions[] = {
      "false if they were before."},
     {"unhook_module_calls", unhook_module_calls, METH_NOARGS,
      "unhook_module_calls()\n--\n\nEverything hook_module_call did is undone."},
-    {"quiet_forwards", quiet_forwards, METH_O,
-     "quiet_forwards(on)\n--\n\nTrue: calls of modules on this thread are no forwards, until it "
-     "is called with False."},
+    {"begin_quiet_forwards", begin_quiet_forwards, METH_NOARGS,
+     "begin_quiet_forwards()\n--\n\nCalls of modules on this thread are no forwards until "
+     "end_quiet_forwards. Calls nest."},
+    {"end_quiet_forwards", end_quiet_forwards, METH_NOARGS,
+     "end_quiet_forwards()\n--\n\nEnds what begin_quiet_forwards began."},
+    {"living_modules", all_modules, METH_NOARGS,
+     "living_modules()\n--\n\nEvery torch module of the process."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/record/names.h"
+#include "python/native/callbacks.h"
 
 namespace sonde::native {
 
@@ -15,11 +16,11 @@ void warn_user(const char* text) noexcept {
   const Ref hidden(terminal && stream != nullptr
                        ? PyObject_CallMethod(terminal.get(), "hide", "O", stream)
                        : nullptr);
-  if (!hidden) PyErr_Clear();
-  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) PyErr_Clear();
+  if (!hidden) drop_error();
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) != 0) drop_error();
   if (!hidden) return;
   const Ref shown(PyObject_CallMethod(terminal.get(), "show", "O", hidden.get()));
-  if (!shown) PyErr_Clear();
+  if (!shown) drop_error();
 }
 
 namespace detail {
@@ -30,8 +31,7 @@ std::uint32_t intern_slow(PyObject* text) noexcept {
   std::uint32_t id = 0;
   if (!with_utf8(text, [&](std::string_view utf8) { id = record::intern(utf8); })) PyErr_Clear();
   if (id == 0) return 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(text);
-  CachedName& cached = g_names[(address >> 4 ^ address >> 14) % kCacheSize];
+  CachedName& cached = g_names[slot_of(text)];
   PyObject* old = cached.text;
   Py_INCREF(text);
   cached = {text, id};

@@ -7,9 +7,7 @@
 
 namespace sonde::native {
 
-namespace detail {
-SONDE_HOT_DATA constinit NewestBatch g_newest;
-}  // namespace detail
+SONDE_HOT_DATA constinit bool NewestBatches::any_ = false;
 
 namespace {
 
@@ -42,21 +40,49 @@ void collect(PyObject* object, int depth, std::vector<PyObject*>& parts) {
 
 }  // namespace
 
-void detail::compare_with_newest(hook::Training& training, PyObject* const* args,
-                                 Py_ssize_t count) noexcept {
+// Never destroyed: iterators may die after static destructors ran.
+std::vector<NewestBatches::Kept>& NewestBatches::kept() noexcept {
+  static auto* all = new std::vector<Kept>;
+  return *all;
+}
+
+// What is dropped dies last, because that may run code that calls this again.
+template <typename Goes>
+void NewestBatches::drop(Goes goes) noexcept {
+  std::vector<Kept> stay, gone;
+  for (Kept& each : kept()) (goes(each) ? gone : stay).push_back(std::move(each));
+  kept() = std::move(stay);
+  any_ = !kept().empty();
+}
+
+void NewestBatches::compare(hook::Training& training, PyObject* const* args,
+                            Py_ssize_t count) noexcept {
+  const auto ours = std::ranges::find_if(
+      kept(), [&](const Kept& each) { return each.pass->training == &training; });
+  if (ours == kept().end()) return;
   std::vector<PyObject*> fetched, given;
-  collect(g_newest.batch, kDepth, fetched);
+  collect(ours->batch.get(), kDepth, fetched);
   for (Py_ssize_t i = 0; i < count; ++i) collect(args[i], kDepth, given);
   if (std::ranges::find_first_of(given, fetched) == given.end()) return;
-  training.use_newest(*g_newest.pass);
-  drop_newest_batch();
+  training.use_newest(*ours->pass);
+  drop_of(*ours->pass);
 }
 
-void keep_newest_batch(hook::Pass& pass, PyObject* batch) noexcept {
-  detail::g_newest.pass = &pass;
-  Py_XDECREF(std::exchange(detail::g_newest.batch, Py_NewRef(batch)));
+void NewestBatches::keep(hook::Pass& pass, PyObject* batch) noexcept {
+  drop([&](const Kept& each) { return each.pass->training == pass.training; });
+  kept().push_back({&pass, Ref(Py_NewRef(batch))});
+  any_ = true;
 }
 
-void drop_newest_batch() noexcept { Py_CLEAR(detail::g_newest.batch); }
+void NewestBatches::drop_before(const hook::Pass& fetching) noexcept {
+  // A pass whose session is over belongs to no training loop.
+  drop([&](const Kept& each) {
+    return each.pass->training == fetching.training || each.pass->training == nullptr;
+  });
+}
+
+void NewestBatches::drop_of(const hook::Pass& pass) noexcept {
+  drop([&](const Kept& each) { return each.pass == &pass; });
+}
 
 }  // namespace sonde::native

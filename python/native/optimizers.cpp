@@ -7,14 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/attr_names.h"
-#include "engine/base/json_writer.h"
 #include "engine/base/placement.h"
-#include "engine/record/names.h"
 #include "python/native/boundaries.h"
+#include "python/native/callbacks.h"
 #include "python/native/exceptions.h"
 #include "python/native/hooked_function.h"
 #include "python/native/module.h"
+#include "python/native/optimizer_classes.h"
 #include "python/native/ownership.h"
 #include "python/native/torch.h"
 #include "python/native/torch_use.h"
@@ -44,33 +43,22 @@ struct RunningStep {
   bool takes_gradients;  // at its end: they are made, or unscaled, inside the step
 };
 
-// Interned attributes for optimizers of a class. Classes are few and live long: they are kept.
-struct KnownClass {
-  PyTypeObject* type;
-  std::uint32_t attrs;
-};
-
-struct Optimizers {
-  std::vector<RunningStep> steps;  // on all threads; inner ones after outer ones
-  std::vector<KnownClass> classes;
-};
-SONDE_HOT_DATA Optimizers g_optimizers;
-HookedFunction g_block_exit;  // record_function.__exit__
+SONDE_HOT_DATA std::vector<RunningStep> g_steps;  // on all threads; inner ones after outer ones
+HookedFunction g_block_exit;                      // record_function.__exit__
 
 // Takes the innermost step of this thread out, or that of the optimizer. What began inside it has
 // ended unseen. Its serial is 0 if there is none.
 SONDE_HOT RunningStep take_step(PyObject* optimizer = nullptr) {
   const PyThreadState* thread = current_thread_state();
-  std::vector<RunningStep>& steps = g_optimizers.steps;
-  for (std::size_t i = steps.size(); i-- > 0;) {
-    const RunningStep step = steps[i];
+  for (std::size_t i = g_steps.size(); i-- > 0;) {
+    const RunningStep step = g_steps[i];
     if (step.thread != thread || (optimizer != nullptr && step.optimizer != optimizer)) continue;
-    if (i + 1 == steps.size()) [[likely]]
-      steps.pop_back();
+    if (i + 1 == g_steps.size()) [[likely]]
+      g_steps.pop_back();
     else
-      steps.erase(std::remove_if(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(),
-                                 [&](const RunningStep& one) { return one.thread == thread; }),
-                  steps.end());
+      g_steps.erase(std::remove_if(g_steps.begin() + static_cast<std::ptrdiff_t>(i), g_steps.end(),
+                                   [&](const RunningStep& one) { return one.thread == thread; }),
+                    g_steps.end());
     return step;
   }
   return {};
@@ -79,7 +67,7 @@ SONDE_HOT RunningStep take_step(PyObject* optimizer = nullptr) {
 // A step may be inside another one. It may also have ended unseen, where __exit__ is not torch's.
 SONDE_COLD void drop_ended_steps() {
   with_training([](Training& training, Here) {
-    std::erase_if(g_optimizers.steps, [&](const RunningStep& step) {
+    std::erase_if(g_steps, [&](const RunningStep& step) {
       return step.thread == current_thread_state() && !training.runs_optimizer(step.serial);
     });
   });
@@ -112,29 +100,9 @@ SONDE_COLD void end_raised(PyObject* block, PyObject* exception) {
 // record_function.__exit__(self, type, exception, traceback)
 PyObject* leave_block(PyObject* function, PyObject* const* args, std::size_t flagged,
                       PyObject* keys) {
-  if (!g_optimizers.steps.empty() && PyVectorcall_NARGS(flagged) == 4 && args[2] != Py_None)
-      [[unlikely]]
+  if (!g_steps.empty() && PyVectorcall_NARGS(flagged) == 4 && args[2] != Py_None) [[unlikely]]
     end_raised(args[0], args[2]);
   return g_block_exit.original(function, args, flagged, keys);
-}
-
-SONDE_COLD std::uint32_t learn_class(PyTypeObject* type) {
-  constexpr std::size_t kMostTypes = 256;
-  if (g_optimizers.classes.size() == kMostTypes) return 0;
-  base::JsonWriter members;
-  members.string(base::kOptimizerAttr);
-  members.raw(':');
-  members.string(class_name(type));
-  Py_INCREF(type);
-  g_optimizers.classes.push_back({type, record::intern(members.view())});
-  return g_optimizers.classes.back().attrs;
-}
-
-SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
-  for (const KnownClass& known : g_optimizers.classes) {
-    if (known.type == type) return known.attrs;
-  }
-  return learn_class(type);
 }
 
 // A fused optimizer unscales the gradients of mixed precision itself. GradScaler sets the scale on
@@ -142,7 +110,7 @@ SONDE_HOT std::uint32_t class_attrs(PyTypeObject* type) {
 bool unscales_itself(PyObject* optimizer) {
   const KeepError keep;
   const Ref scale(PyObject_GetAttr(optimizer, torch_names().grad_scale));
-  if (!scale) PyErr_Clear();
+  if (!scale) drop_error();
   return scale && scale.get() != Py_None;
 }
 
@@ -157,12 +125,12 @@ SONDE_COLD void begin_measured(RunningStep& step, PyObject* optimizer, std::uint
   });
 }
 
-// optimizer_begins(optimizer, args, kwargs): torch's global pre-hook.
-SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin_optimizer(optimizer, args, kwargs): torch's global pre-hook.
+SONDE_HOT PyObject* begin_optimizer(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!hooks_in_place() || count != 3 || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]))
     Py_RETURN_NONE;
-  torch_in_use();
-  if (!g_optimizers.steps.empty()) [[unlikely]]
+  TorchUse::note();
+  if (!g_steps.empty()) [[unlikely]]
     drop_ended_steps();
   const bool closure = PyTuple_GET_SIZE(args[1]) > 1 || PyDict_GET_SIZE(args[2]) > 0;
   RunningStep step{.optimizer = args[0],
@@ -170,7 +138,7 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
                    .serial = 0,
                    .takes_gradients = false};
   Ownership::note_optimizer(args[0]);
-  const std::uint32_t attrs = class_attrs(Py_TYPE(args[0]));
+  const std::uint32_t attrs = OptimizerClasses::attrs_of(Py_TYPE(args[0]));
   bool last = false;
   with_training([&](Training& training, Here here) {
     if (closure) {
@@ -184,12 +152,12 @@ SONDE_HOT PyObject* optimizer_begins(PyObject*, PyObject* const* args, Py_ssize_
   });
   if (last) [[unlikely]]
     begin_measured(step, args[0], attrs);
-  if (step.serial != 0) g_optimizers.steps.push_back(step);
+  if (step.serial != 0) g_steps.push_back(step);
   Py_RETURN_NONE;
 }
 
-SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 3 || g_optimizers.steps.empty()) Py_RETURN_NONE;
+SONDE_HOT PyObject* end_optimizer(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 3 || g_steps.empty()) Py_RETURN_NONE;
   const RunningStep step = take_step(args[0]);
   if (step.serial == 0) Py_RETURN_NONE;
   with_training(
@@ -199,8 +167,8 @@ SONDE_HOT PyObject* optimizer_ends(PyObject*, PyObject* const* args, Py_ssize_t 
   Py_RETURN_NONE;
 }
 
-// optimizer_raises(optimizer, exception): the step of an optimizer that is not torch's own.
-PyObject* optimizer_raises(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// end_failed_optimizer(optimizer, exception): the step of an optimizer that is not torch's own.
+PyObject* end_failed_optimizer(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count == 2) end_with_error(take_step(args[0]), args[1]);
   Py_RETURN_NONE;
 }
@@ -219,13 +187,13 @@ PyObject* unhook_block_exit(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_functions[] = {
-    {"optimizer_begins", as_method(optimizer_begins), METH_FASTCALL,
-     "optimizer_begins(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
+    {"begin_optimizer", as_method(begin_optimizer), METH_FASTCALL,
+     "begin_optimizer(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook before a "
      "step."},
-    {"optimizer_ends", as_method(optimizer_ends), METH_FASTCALL,
-     "optimizer_ends(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
-    {"optimizer_raises", as_method(optimizer_raises), METH_FASTCALL,
-     "optimizer_raises(optimizer, exception)\n--\n\nIn place of optimizer_ends, for a step that "
+    {"end_optimizer", as_method(end_optimizer), METH_FASTCALL,
+     "end_optimizer(optimizer, args, kwargs)\n--\n\ntorch's global optimizer hook after a step."},
+    {"end_failed_optimizer", as_method(end_failed_optimizer), METH_FASTCALL,
+     "end_failed_optimizer(optimizer, exception)\n--\n\nIn place of end_optimizer, for a step that "
      "is not torch's own."},
     {"hook_block_exit", hook_block_exit, METH_O,
      "hook_block_exit(function)\n--\n\nrecord_function.__exit__ tells of steps that raise."},

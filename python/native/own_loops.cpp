@@ -1,12 +1,12 @@
 // Loops that programs write in frameworks other than torch. Their hooks are in Python; they report
 // forwards, backwards and updates here.
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/base/attr_names.h"
-#include "engine/base/json_writer.h"
 #include "engine/hook/names.h"
 #include "engine/hook/training.h"
 #include "engine/record/names.h"
@@ -15,6 +15,7 @@
 #include "python/native/exceptions.h"
 #include "python/native/module.h"
 #include "python/native/modules.h"
+#include "python/native/optimizer_classes.h"
 #include "python/native/own_loops.h"
 
 namespace sonde::native {
@@ -31,34 +32,47 @@ struct Begun {
   bool backward = false;        // is it a backward?
   std::uint64_t optimizer = 0;  // of an update
 };
-std::unordered_map<std::uint64_t, Begun> g_begun;
 
-PyObject* keep(const Begun& begun) {
-  static std::uint64_t number = 0;
-  if (!begun.scope && begun.optimizer == 0) return PyLong_FromLong(0);
-  g_begun.emplace(++number, begun);
-  return PyLong_FromUnsignedLongLong(number);
-}
+// One per process. Needs the GIL.
+class OwnLoops {
+ public:
+  static OwnLoops& instance() noexcept { return *one_; }
 
-bool take(PyObject* number, Begun& out) {
-  const auto found = g_begun.find(PyLong_AsUnsignedLongLong(number));
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  if (found == g_begun.end()) return false;
-  out = found->second;
-  g_begun.erase(found);
-  return true;
-}
+  // Its number; 0: this thread does not record.
+  PyObject* keep(const Begun& begun) {
+    if (!begun.scope && begun.optimizer == 0) return PyLong_FromLong(0);
+    begun_.emplace(++newest_, begun);
+    return PyLong_FromUnsignedLongLong(newest_);
+  }
 
-// Interned JSON members, with kDispatchMember added.
-std::uint32_t with_dispatch(std::uint32_t attrs) {
-  static std::unordered_map<std::uint32_t, std::uint32_t> known;
-  if (const auto found = known.find(attrs); found != known.end()) return found->second;
-  std::string text(record::name_text(attrs));
-  if (!text.empty()) text += ',';
-  const std::uint32_t both = record::intern(text.append(base::kDispatchMember));
-  known[attrs] = known[both] = both;
-  return both;
-}
+  bool take(PyObject* number, Begun& out) {
+    const auto found = begun_.find(PyLong_AsUnsignedLongLong(number));
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    if (found == begun_.end()) return false;
+    out = found->second;
+    begun_.erase(found);
+    return true;
+  }
+
+  // Interned JSON members, with kDispatchMember added.
+  std::uint32_t with_dispatch(std::uint32_t attrs) {
+    if (const auto found = dispatched_.find(attrs); found != dispatched_.end())
+      return found->second;
+    std::string text(record::name_text(attrs));
+    if (!text.empty()) text += ',';
+    const std::uint32_t both = record::intern(text.append(base::kDispatchMember));
+    dispatched_[attrs] = dispatched_[both] = both;
+    return both;
+  }
+
+ private:
+  static OwnLoops* const one_;  // never destroyed: functions may be called at exit
+
+  std::unordered_map<std::uint64_t, Begun> begun_;
+  std::uint64_t newest_ = 0;
+  std::unordered_map<std::uint32_t, std::uint32_t> dispatched_;
+};
+OwnLoops* const OwnLoops::one_ = new OwnLoops;
 
 // To be called right after the innermost scope was opened. `dispatch`: the host only hands work to
 // a device, so the durations of this scope and of the step and epoch that hooks have opened around
@@ -72,14 +86,14 @@ void describe(const Training& training, Here here, bool dispatch, std::uint32_t 
     const bool begins = scope.sequence() == innermost;
     if (begins && renamed != 0 && scope.name() == name.optimizer_step) scope.rename(renamed);
     if (dispatch && (begins || training.opened(scope.sequence())))
-      scope.set_static_attrs(with_dispatch(scope.static_attrs()));
+      scope.set_static_attrs(OwnLoops::instance().with_dispatch(scope.static_attrs()));
   });
 }
 
-// module_begins(what, dispatch, owned): "forward" or "backward".
-PyObject* module_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin_module(what, dispatch, owned): "forward" or "backward".
+PyObject* begin_module(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "module_begins(what, dispatch, owned)");
+    PyErr_SetString(PyExc_TypeError, "begin_module(what, dispatch, owned)");
     return nullptr;
   }
   Begun begun;
@@ -91,13 +105,13 @@ PyObject* module_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
         begun.backward ? training.begin_backward(here) : training.begin_forward(here, forward);
     if (begun.scope) describe(training, here, args[1] == Py_True, 0);
   });
-  return keep(begun);
+  return OwnLoops::instance().keep(begun);
 }
 
-// module_ends(number, exception)
-PyObject* module_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// end_module(number, exception)
+PyObject* end_module(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
-  if (count != 2 || !take(args[0], begun) || !begun.scope) Py_RETURN_NONE;
+  if (count != 2 || !OwnLoops::instance().take(args[0], begun) || !begun.scope) Py_RETURN_NONE;
   const bool failed = args[1] != Py_None;
   const std::string error = failed ? exception_text(args[1]).members() : std::string();
   with_training([&](Training& training, Here here) {
@@ -110,18 +124,6 @@ PyObject* module_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// Attributes of the span of an optimizer of this class.
-std::uint32_t optimizer_attrs(PyTypeObject* type) {
-  static std::unordered_map<PyTypeObject*, std::uint32_t> all;
-  if (const auto known = all.find(type); known != all.end()) return known->second;
-  base::JsonWriter members;
-  members.string(base::kOptimizerAttr);
-  members.raw(':');
-  members.string(class_name(type));
-  Py_INCREF(type);
-  return all[type] = record::intern(members.view());
-}
-
 std::uint32_t compiled_step() {
   static const std::uint32_t name = record::intern("compiled_step");
   return name;
@@ -129,8 +131,8 @@ std::uint32_t compiled_step() {
 
 // `source`: the optimizer, or the compiled function; compared only. `whole`: the name of a call
 // that is a whole step; 0: the update is that of an optimizer.
-std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
-  const std::uint32_t attrs = whole != 0 ? 0 : optimizer_attrs(Py_TYPE(source));
+std::uint64_t start_update(PyObject* source, std::uint32_t whole, bool dispatch) noexcept {
+  const std::uint32_t attrs = whole != 0 ? 0 : OptimizerClasses::attrs_of(Py_TYPE(source));
   std::uint64_t serial = 0;
   with_training([&](Training& training, Here here) {
     serial = training.begin_optimizer(here, source, whole != 0, attrs);
@@ -139,59 +141,60 @@ std::uint64_t begin_update(PyObject* source, std::uint32_t whole, bool dispatch)
   return serial;
 }
 
-void end_update(std::uint64_t serial, bool completed, std::string_view error) noexcept {
+void finish_update(std::uint64_t serial, bool completed, std::string_view error) noexcept {
   with_training([&](Training& training, Here here) {
     training.end_optimizer(here, serial, completed, error);
   });
 }
 
-// update_begins(source, whole, dispatch). whole: forward and backward are inside the update.
-PyObject* update_begins(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// begin_update(source, whole, dispatch). whole: forward and backward are inside the update.
+PyObject* begin_update(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "update_begins(source, whole, dispatch)");
+    PyErr_SetString(PyExc_TypeError, "begin_update(source, whole, dispatch)");
     return nullptr;
   }
   Begun begun;
   const std::uint32_t whole = args[1] == Py_True ? compiled_step() : 0;
-  begun.optimizer = begin_update(args[0], whole, args[2] == Py_True);
-  return keep(begun);
+  begun.optimizer = start_update(args[0], whole, args[2] == Py_True);
+  return OwnLoops::instance().keep(begun);
 }
 
-// update_ends(number, exception)
-PyObject* update_ends(PyObject*, PyObject* const* args, Py_ssize_t count) {
+// end_update(number, exception)
+PyObject* end_update(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Begun begun;
-  if (count != 2 || !take(args[0], begun) || begun.optimizer == 0) Py_RETURN_NONE;
+  if (count != 2 || !OwnLoops::instance().take(args[0], begun) || begun.optimizer == 0)
+    Py_RETURN_NONE;
   const bool failed = args[1] != Py_None;
   const std::string error = failed ? exception_text(args[1]).members() : std::string();
-  end_update(begun.optimizer, !failed, error);
+  finish_update(begun.optimizer, !failed, error);
   Py_RETURN_NONE;
 }
 
 PyMethodDef g_functions[] = {
-    {"module_begins", as_method(module_begins), METH_FASTCALL,
-     "module_begins(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" begins in a "
-     "loop that the program wrote; its number, for module_ends. dispatch: its time is that of "
+    {"begin_module", as_method(begin_module), METH_FASTCALL,
+     "begin_module(what, dispatch, owned)\n--\n\nA \"forward\" or a \"backward\" begins in a "
+     "loop that the program wrote; its number, for end_module. dispatch: its time is that of "
      "handing work to a device. owned: an optimizer is known that trains the model."},
-    {"module_ends", as_method(module_ends), METH_FASTCALL,
-     "module_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
-    {"update_begins", as_method(update_begins), METH_FASTCALL,
-     "update_begins(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
-     "update_ends. source: the optimizer, or the function. whole: a compiled step with forward and "
+    {"end_module", as_method(end_module), METH_FASTCALL,
+     "end_module(number, exception)\n--\n\nIt has returned (None) or raised."},
+    {"begin_update", as_method(begin_update), METH_FASTCALL,
+     "begin_update(source, whole, dispatch)\n--\n\nAn update begins; its number, for "
+     "end_update. source: the optimizer, or the function. whole: a compiled step with forward and "
      "backward inside."},
-    {"update_ends", as_method(update_ends), METH_FASTCALL,
-     "update_ends(number, exception)\n--\n\nIt has returned (None) or raised."},
+    {"end_update", as_method(end_update), METH_FASTCALL,
+     "end_update(number, exception)\n--\n\nIt has returned (None) or raised."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
 std::uint64_t begin_compiled(PyObject* function, Compiled what, bool dispatch) noexcept {
-  return begin_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
+  return start_update(function, what == Compiled::kStep ? compiled_step() : hook::names().backward,
                       dispatch);
 }
 
 void end_compiled(std::uint64_t number, bool completed) noexcept {
-  end_update(number, completed, completed ? std::string() : exception_members());
+  finish_update(number, completed, completed ? std::string() : exception_members());
 }
 
 bool add_own_loops(PyObject* loops) { return PyModule_AddFunctions(loops, g_functions) == 0; }

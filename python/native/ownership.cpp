@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/placement.h"
+#include "python/native/callbacks.h"
 #include "python/native/module.h"
 #include "python/native/torch.h"
 
@@ -27,10 +28,10 @@ const KerasNames& keras_names() {
 Py_ssize_t group_count(PyObject* optimizer) {
   Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
   if (!groups) {
-    PyErr_Clear();
+    drop_error();
     groups = Ref(PyObject_GetAttr(optimizer, keras_names().variables));
   }
-  if (!groups) return PyErr_Clear(), -1;
+  if (!groups) return drop_error(), -1;
   return PyList_Check(groups.get()) ? PyList_GET_SIZE(groups.get()) : -1;
 }
 
@@ -63,18 +64,24 @@ PyMethodDef g_functions[] = {
 
 void Ownership::add_variables(PyObject* optimizer) {
   const Ref variables(PyObject_GetAttr(optimizer, keras_names().variables));
-  if (!variables) return PyErr_Clear();
+  if (!variables) {
+    drop_error();
+    return;
+  }
   if (!PyList_Check(variables.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(variables.get()); ++i) {
     const Ref value(PyObject_GetAttr(PyList_GET_ITEM(variables.get(), i), keras_names().value));
-    if (!value) return PyErr_Clear();
+    if (!value) {
+      drop_error();
+      return;
+    }
     parameters_.insert(value.get());
   }
 }
 
 void Ownership::add_parameters(PyObject* optimizer) {
   const Ref groups(PyObject_GetAttr(optimizer, torch_names().param_groups));
-  if (!groups) return PyErr_Clear(), add_variables(optimizer);
+  if (!groups) return drop_error(), add_variables(optimizer);
   if (!PyList_Check(groups.get())) return;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.get()); ++i) {
     PyObject* group = PyList_GET_ITEM(groups.get(), i);
@@ -116,7 +123,7 @@ Ownership::Found Ownership::find_owned(PyObject* module, int& budget) const {
   if (--budget < 0) return Found::kUnclear;  // too many modules
   const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
   const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
-  if (!children) return PyErr_Clear(), Found::kUnclear;
+  if (!children) return drop_error(), Found::kUnclear;
   // A scripted module keeps them elsewhere.
   if (!PyDict_Check(own.get()) || !PyDict_Check(children.get())) return Found::kUnclear;
   PyObject *key, *value;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "python/native/callbacks.h"
 #include "python/native/torch.h"
 
 namespace sonde::native {
@@ -20,7 +21,7 @@ class Walk {
     if (!modules_.insert(module).second) return true;
     const Ref own(PyObject_GetAttr(module, torch_names()._parameters));
     const Ref children(own ? PyObject_GetAttr(module, torch_names()._modules) : nullptr);
-    if (!children) return PyErr_Clear(), false;
+    if (!children) return drop_error(), false;
     if (!PyDict_Check(own.get()) || !PyDict_Check(children.get())) return false;
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -101,7 +102,7 @@ void keep_gradients(std::vector<Parameter>& all, const std::unordered_set<const 
       if (found > 0) continue;
     }
     Ref gradient(PyObject_GetAttr(parameter.tensor.get(), torch_names().grad));
-    if (!gradient) PyErr_Clear();
+    if (!gradient) drop_error();
     if (!gradient || gradient.get() == Py_None) continue;
     parameter.tensor = std::move(gradient);
     if (&all[kept] != &parameter) all[kept] = std::move(parameter);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace sonde::native {
 
@@ -28,9 +29,8 @@ class Ref {
   explicit Ref(PyObject* owned) noexcept : object_(owned) {}
   Ref(Ref&& other) noexcept : object_(other.release()) {}
   Ref& operator=(Ref&& other) noexcept {
-    PyObject* old = object_;
-    object_ = other.release();
-    Py_XDECREF(old);
+    PyObject* taken = other.release();  // before the other, which may be this one, is overwritten
+    Py_XDECREF(std::exchange(object_, taken));
     return *this;
   }
   ~Ref() { Py_XDECREF(object_); }
@@ -68,6 +68,9 @@ class KeepError {
  public:
   KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
   ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
+  // Borrowed; nullptr where no exception was set.
+  PyObject* type() const noexcept { return type_; }
+  PyObject* value() const noexcept { return value_; }
   KeepError(const KeepError&) = delete;
   KeepError& operator=(const KeepError&) = delete;
 
@@ -105,9 +108,9 @@ inline PyObject* str_of(std::string_view utf8, const char* errors) noexcept {
   return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), errors);
 }
 
-// An int, or None for a negative number. Empty with an exception set.
-inline Ref number_or_none(long long number) noexcept {
-  return Ref(number < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
+// An int, or None for the number that stands for none. Empty with an exception set.
+inline Ref number_or_none(long long number, long long none) noexcept {
+  return Ref(number == none ? Py_NewRef(Py_None) : PyLong_FromLongLong(number));
 }
 
 // For tables of methods, where a function has another signature than PyCFunction.

@@ -1,9 +1,11 @@
-// Asks objects of the program for something, and never raises.
+// Asks objects of the program for something, and never raises. An interrupt that comes meanwhile is
+// passed on.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "python/native/callbacks.h"
 #include "python/native/python.h"
 
 namespace sonde::native {
@@ -11,14 +13,14 @@ namespace sonde::native {
 // An attribute; empty where there is none.
 inline Ref ask(PyObject* object, PyObject* name) noexcept {
   Ref found(PyObject_GetAttr(object, name));
-  if (!found) PyErr_Clear();
+  if (!found) drop_error();
   return found;
 }
 
 // The result of a method without arguments; empty where it raises.
 inline Ref ask_method(PyObject* object, PyObject* method) noexcept {
   Ref found(PyObject_CallMethodNoArgs(object, method));
-  if (!found) PyErr_Clear();
+  if (!found) drop_error();
   return found;
 }
 

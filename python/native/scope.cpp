@@ -95,11 +95,13 @@ bool close_with_text(Scope* self, record::ThreadState& thread, record::ScopeEnd 
   end.attrs = attrs.view();
   if (self->name_id != 0) return record::close_scope(thread, handle, end, now);
   // A name that is not interned may have been cut to fit on the stack: write all of it.
+  const KeepError keep;
   bool ended_here = true;
-  with_utf8(self->name, [&](std::string_view utf8) {
+  const auto close = [&](std::string_view utf8) {
     end.name_text = utf8;
     ended_here = record::close_scope(thread, handle, end, now);
-  });
+  };
+  if (!with_utf8(self->name, close)) close({});  // no memory: the name as it is on the stack
   return ended_here;
 }
 

@@ -30,7 +30,7 @@ PyObject* claim_levels(PyObject*, PyObject* args) {
 }
 
 // drop(scope): as if it had never been entered. False when something was recorded since.
-PyObject* drop(PyObject*, PyObject* object) {
+PyObject* cancel(PyObject*, PyObject* object) {
   if (Py_TYPE(object) != &g_scope_type) {
     PyErr_SetString(PyExc_TypeError, "the argument must be a scope");
     return nullptr;
@@ -80,8 +80,8 @@ PyObject* mark(PyObject*, PyObject* args, PyObject* keywords) {
 }
 
 PyMethodDef g_functions[] = {
-    {"drop", drop, METH_O,
-     "drop(scope)\n--\n\n"
+    {"cancel", cancel, METH_O,
+     "cancel(scope)\n--\n\n"
      "As if it had never been entered; false when something was recorded in it since."},
     {"mark", as_method(mark), METH_VARARGS | METH_KEYWORDS,
      "mark(scope, name, value, summary=False)\n--\n\n"

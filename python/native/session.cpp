@@ -15,6 +15,7 @@
 #include "engine/base/face.h"
 #include "engine/base/log.h"
 #include "engine/base/swallowed.h"
+#include "engine/probe/gpu_clock.h"
 #include "engine/record/lane.h"
 #include "engine/session/engine.h"
 #include "python/native/attrs.h"
@@ -31,26 +32,40 @@ namespace sonde::native {
 
 namespace {
 
-PyObject* g_log_handler = nullptr;
+// The host's handler of the engine's messages. One per process. Needs the GIL.
+class LogHandler {
+ public:
+  static void set(PyObject* handler) noexcept;  // nullptr: none
+
+ private:
+  static void call(base::LogLevel level, std::string_view logger, std::string_view text);
+  static PyObject* one_;
+};
+PyObject* LogHandler::one_ = nullptr;
 
 // No signal handler runs on a thread of the profiler, so what is raised there is no interrupt.
-void drop_handler_error() noexcept {
-  const bool on_own_thread = session::Engine::hands_over();
+void count_error(std::string_view place) noexcept {
+  const bool on_own_thread = session::Engine::hands_over() && !on_main_thread();
   if (on_own_thread) PyErr_Clear();
-  if (on_own_thread || drop_error()) base::note_swallowed("log");
+  if (on_own_thread || drop_error()) base::note_swallowed(place);
 }
 
-void log_to_python(base::LogLevel level, std::string_view logger, std::string_view text) {
+void LogHandler::call(base::LogLevel level, std::string_view logger, std::string_view text) {
   with_gil([&] {
-    if (g_log_handler == nullptr) return;
+    if (one_ == nullptr) return;
     const KeepError keep;
     // Not "s#": its meaning depends on a macro that another header may have set differently.
     const Ref done(call_or_stop([&] {
-      return PyObject_CallFunction(g_log_handler, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
+      return PyObject_CallFunction(one_, "iNN", level == base::LogLevel::kInfo ? 20 : 30,
                                    str_of(logger, "replace"), str_of(text, "replace"));
     }));
-    if (!done) drop_handler_error();
+    if (!done) count_error("log");
   });
+}
+
+void LogHandler::set(PyObject* handler) noexcept {
+  const Ref old(std::exchange(one_, Py_XNewRef(handler)));
+  base::set_log_handler(handler != nullptr ? call : nullptr);
 }
 
 void start(nb::dict given) {
@@ -64,9 +79,7 @@ void start(nb::dict given) {
 void annotate(nb::dict attrs) {
   std::vector<session::Attributes::Member> members;
   for (const auto& [name, value] : attrs) {
-    base::JsonWriter json;
-    encode_value(json, value.ptr());
-    members.emplace_back(nb::cast<std::string>(name), json.str());
+    members.emplace_back(nb::cast<std::string>(name), encode_value(value.ptr()));
   }
   session::Engine::instance().annotate(members);
 }
@@ -98,7 +111,7 @@ bool put_off_stop(nb::handle call) {
   return session::Engine::put_off_stop([call = share(nb::borrow(call))] {
     with_gil([&] {
       const Ref done(call_or_stop([&] { return PyObject_CallNoArgs(call.get()); }));
-      if (!done) PyErr_Clear();
+      if (!done) count_error("session");
     });
   });
 }
@@ -149,6 +162,7 @@ nb::dict counters() {
     out["journal"] = nb::str(all.journal.c_str(), all.journal.size());
   }
   out["journal_bytes"] = all.journal_bytes;
+  out["cuda_event_count"] = probe::gpu_events_made();
   out["swallowed_error_count"] = all.swallowed.count;
   nb::dict swallowed;
   for (const auto& [place, count] : all.swallowed.by_place)
@@ -157,11 +171,8 @@ nb::dict counters() {
   return out;
 }
 
-void set_log_handler(nb::object handler) {
-  PyObject* old = g_log_handler;
-  g_log_handler = handler.is_none() ? nullptr : handler.release().ptr();
-  base::set_log_handler(g_log_handler != nullptr ? log_to_python : nullptr);
-  Py_XDECREF(old);
+void set_log_handler(nb::handle handler) {
+  LogHandler::set(handler.is_none() ? nullptr : handler.ptr());
 }
 
 }  // namespace
@@ -173,7 +184,7 @@ void add_session(nb::module_& session) {
       "set_face", [](nb::handle face) { base::set_face(face_of(face)); }, nb::arg("face"),
       "The API that messages speak for until a session begins.");
   session.def(
-      "slept_at_fork", [] { return sonde::session::Engine::instance().slept_at_fork(); },
+      "parent_recorded_nothing", [] { return sonde::session::Engine::instance().slept_at_fork(); },
       "In a forked child: the parent's session was on demand, and nothing had been recorded.");
   session.def("annotate", &annotate, nb::arg("attrs"), "Attributes of the session, from now on.");
   session.def("annotate_exception", &annotate_exception, nb::arg("exception"),
@@ -181,10 +192,10 @@ void add_session(nb::module_& session) {
   session.def("stop", &stop, nb::arg("at_exit") = false,
               "Close every scope, write everything, end the session.");
   session.def(
-      "put_off_stop", &put_off_stop, nb::arg("stop"),
+      "stop_after_call", &put_off_stop, nb::arg("stop"),
       "On a thread where the profiler calls a handler or a sink: call this later; return True.");
   session.def(
-      "hands_over", [] { return sonde::session::Engine::hands_over(); },
+      "calls_host", [] { return sonde::session::Engine::hands_over(); },
       "Does the profiler call a log handler or a sink of the host on this thread at this moment?");
   session.def("flush", &flush,
               "Return when everything recorded so far has gone through the sinks.");

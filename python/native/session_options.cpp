@@ -17,6 +17,7 @@
 
 #include "engine/session/sink.h"
 #include "python/native/attrs.h"
+#include "python/native/callbacks.h"
 
 namespace nb = nanobind;
 
@@ -26,7 +27,10 @@ namespace {
 
 using session::Options;
 
+// A sink has raised. The program's main thread calls it where no other thread can be started; an
+// interrupt there is the program's.
 void say_callback_failed(std::string_view which) {
+  if (on_main_thread() && PyErr_ExceptionMatches(PyExc_Exception) == 0) return pass_on();
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -34,7 +38,7 @@ void say_callback_failed(std::string_view which) {
   if (const Ref shown(value != nullptr ? PyObject_Repr(value) : nullptr); shown) {
     with_utf8(shown.get(), [&](std::string_view utf8) { what = utf8; });
   }
-  PyErr_Clear();
+  drop_error();
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
@@ -71,7 +75,9 @@ session::LineOutlet line_outlet(nb::handle outlet) {
   session::LineOutlet made;
   made.target = nb::cast<std::string>(outlet[0]);
   const auto level = nb::cast<std::string>(outlet[1]);
-  made.filter.level = model::level_called(level).value_or(model::Level::kStep);
+  const std::optional<model::Level> known = model::level_called(level);
+  if (!known) throw nb::value_error(("start() knows no level " + level).c_str());
+  made.filter.level = *known;
   made.filter.name = nb::cast<std::optional<std::string>>(outlet[2]).value_or("");
   made.write = [callable = share(nb::borrow(outlet[3])),
                 target = made.target](const std::vector<std::string>& lines) {

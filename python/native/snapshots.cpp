@@ -57,8 +57,7 @@ nb::list parameter_ids(nb::handle source) {
   if (!list_parameters("", source.ptr(), all)) throw nb::python_error();
   nb::list found;
   for (const Parameter& each : all) {
-    nb::object name = nb::steal(PyUnicode_DecodeUTF8(
-        each.name.data(), static_cast<Py_ssize_t>(each.name.size()), "surrogatepass"));
+    nb::object name = nb::steal(str_of(each.name, "surrogatepass"));
     found.append(nb::make_tuple(name, reinterpret_cast<std::uintptr_t>(each.tensor.get())));
   }
   return found;
@@ -101,8 +100,8 @@ void submit(nb::list captured, std::uint64_t sequence, std::optional<std::int64_
   }
   snapshot::Capture capture = snapshot::join(std::move(captures));
   capture.span_id = base::make_id(record::Journal::instance().key(), sequence);
-  capture.epoch = epoch.value_or(-1);
-  capture.step = step.value_or(-1);
+  capture.epoch = epoch;
+  capture.step = step;
   capture.mode = mode;
   const nb::gil_scoped_release release;
   session::Engine::instance().add_capture(std::move(capture), snapshot::join(std::move(blobs)),

@@ -23,7 +23,7 @@ struct SharedStack {
   record::Lane* lane;
   PyObject* context;              // borrowed, compared only
   record::Generation generation;  // in which the lane was taken
-  std::size_t tokens;
+  std::size_t holders;            // its tokens, and new_stack() while that makes the first one
 };
 
 struct Asyncio {
@@ -32,12 +32,14 @@ struct Asyncio {
 };
 Asyncio g_asyncio;
 
+void let_go(SharedStack* stack) {
+  if (--stack->holders != 0) return;
+  record::give_task_lane(stack->lane, stack->generation);
+  delete stack;
+}
+
 void token_dealloc(PyObject* self) {
-  auto* token = reinterpret_cast<StackToken*>(self);
-  if (--token->stack->tokens == 0) {
-    record::give_task_lane(token->stack->lane, token->stack->generation);
-    delete token->stack;
-  }
+  let_go(reinterpret_cast<StackToken*>(self)->stack);
   PyObject_Free(self);
 }
 
@@ -50,7 +52,7 @@ bool set_token(SharedStack* stack, std::uint64_t innermost) {
   token->stack = stack;
   token->innermost = innermost;
   token->generation = record::generation();
-  ++stack->tokens;
+  ++stack->holders;
   const Ref owned(reinterpret_cast<PyObject*>(token));
   const Ref reset(PyContextVar_Set(g_asyncio.variable, owned.get()));
   return static_cast<bool>(reset);
@@ -73,11 +75,10 @@ bool inside_event_loop() {
 record::Lane* new_stack(std::uint64_t parent, PyObject* context) {
   record::Lane* lane = record::take_task_lane(parent);
   if (lane == nullptr) return nullptr;
-  auto* stack = new SharedStack{lane, context, record::generation(), 0};
-  if (set_token(stack, parent)) return lane;
-  record::give_task_lane(lane, stack->generation);
-  delete stack;
-  return nullptr;
+  auto* stack = new SharedStack{lane, context, record::generation(), 1};
+  const bool kept = set_token(stack, parent);
+  let_go(stack);
+  return kept ? lane : nullptr;
 }
 
 }  // namespace
@@ -87,9 +88,7 @@ namespace detail {
 constinit thread_local PlainContext t_plain;
 
 record::Lane* task_stack(record::ThreadState& thread) noexcept {
-  // An exception may be set (a scope may close while one is being raised).
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeepError keep;  // a scope may close while an exception is being raised
   record::Lane* lane = thread.lane;
   PyObject* current = nullptr;
   const PyThreadState* state = current_thread_state();
@@ -108,13 +107,11 @@ record::Lane* task_stack(record::ThreadState& thread) noexcept {
       lane = new_stack(known ? token->innermost : record::current_parent(*thread.lane), context);
     }
   }
-  PyErr_Restore(type, value, traceback);
   return lane;
 }
 
 void note_task_stack(record::Lane& stack) noexcept {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeepError keep;
   PyObject* current = nullptr;
   if (PyContextVar_Get(g_asyncio.variable, nullptr, &current) == 0 && current != nullptr) {
     const Ref held(current);
@@ -124,7 +121,6 @@ void note_task_stack(record::Lane& stack) noexcept {
       set_token(token->stack, record::current_parent(stack));
     }
   }
-  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace detail

@@ -7,29 +7,38 @@
 
 namespace sonde::native {
 
-SONDE_HOT_DATA constinit PyTypeObject* g_symbolic_type = nullptr;
+SONDE_HOT_DATA constinit PyTypeObject* Symbolic::type_ = nullptr;
+
+bool Symbolic::is(PyObject* value) noexcept {
+  return value != nullptr && PyType_IsSubtype(Py_TYPE(value), type_) != 0;
+}
+
+bool Symbolic::holds(PyObject* value) noexcept {
+  if (is(value)) return true;
+  if (PyList_Check(value)) return PyList_GET_SIZE(value) > 0 && is(PyList_GET_ITEM(value, 0));
+  if (PyTuple_Check(value)) return PyTuple_GET_SIZE(value) > 0 && is(PyTuple_GET_ITEM(value, 0));
+  PyObject *key, *first;
+  Py_ssize_t at = 0;
+  return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is(first);
+}
+
+bool Symbolic::found_in(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
+  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    if (holds(args[i])) return true;
+  }
+  return false;
+}
+
+void Symbolic::set_type(PyTypeObject* type) noexcept {
+  Py_XINCREF(type);
+  Py_XDECREF(std::exchange(type_, type));
+}
 
 namespace {
 
-bool is_symbolic(PyObject* value) noexcept {
-  return value != nullptr && PyType_IsSubtype(Py_TYPE(value), g_symbolic_type) != 0;
-}
-
-bool holds_symbolic(PyObject* value) noexcept {
-  if (is_symbolic(value)) return true;
-  if (PyList_Check(value))
-    return PyList_GET_SIZE(value) > 0 && is_symbolic(PyList_GET_ITEM(value, 0));
-  if (PyTuple_Check(value))
-    return PyTuple_GET_SIZE(value) > 0 && is_symbolic(PyTuple_GET_ITEM(value, 0));
-  PyObject *key, *first;
-  Py_ssize_t at = 0;
-  return PyDict_Check(value) && PyDict_Next(value, &at, &key, &first) != 0 && is_symbolic(first);
-}
-
 PyObject* set_keras_tensor_type(PyObject*, PyObject* type) {
-  PyTypeObject* known = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr;
-  Py_XINCREF(known);
-  Py_XDECREF(std::exchange(g_symbolic_type, known));
+  Symbolic::set_type(PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type) : nullptr);
   Py_RETURN_NONE;
 }
 
@@ -42,14 +51,6 @@ PyMethodDef g_functions[] = {
 };
 
 }  // namespace
-
-bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
-  const Py_ssize_t count = PyVectorcall_NARGS(flagged) + keyword_count(keys);
-  for (Py_ssize_t i = 1; i < count; ++i) {
-    if (holds_symbolic(args[i])) return true;
-  }
-  return false;
-}
 
 bool add_symbolic(PyObject* torch) { return PyModule_AddFunctions(torch, g_functions) == 0; }
 

@@ -8,14 +8,24 @@
 
 namespace sonde::native {
 
-// Keras' type of objects that stand for values; nullptr: the program has none.
-extern PyTypeObject* g_symbolic_type;
+// One per process. Needs the GIL.
+class Symbolic {
+ public:
+  // Is a value that stands for others among the arguments after self? Hot.
+  static bool is_call(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
+    return type_ != nullptr && found_in(args, flagged, keys);
+  }
+  // Keras' type of such values; nullptr: the program has none.
+  static void set_type(PyTypeObject* type) noexcept;
 
-// Cold: looks at the arguments after self, one level into lists, tuples and dicts.
-SONDE_APART bool has_symbolic(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept;
+ private:
+  // Looks one level into lists, tuples and dicts.
+  SONDE_APART static bool found_in(PyObject* const* args, std::size_t flagged,
+                                   PyObject* keys) noexcept;
+  static bool is(PyObject* value) noexcept;
+  static bool holds(PyObject* value) noexcept;
 
-inline bool is_symbolic_call(PyObject* const* args, std::size_t flagged, PyObject* keys) noexcept {
-  return g_symbolic_type != nullptr && has_symbolic(args, flagged, keys);
-}
+  static constinit PyTypeObject* type_;
+};
 
 }  // namespace sonde::native

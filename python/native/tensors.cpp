@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "python/native/callbacks.h"
 #include "python/native/questions.h"
 #include "python/native/tensor_types.h"
 #include "python/native/torch.h"
@@ -37,7 +38,7 @@ bool of_keras_or_tensorflow(PyObject* object) noexcept {
   const Ref module = ask(reinterpret_cast<PyObject*>(Py_TYPE(object)), names().__module__);
   const char* text =
       module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
-  if (text == nullptr) return PyErr_Clear(), false;
+  if (text == nullptr) return drop_error(), false;
   const std::string_view name(text);
   return name.starts_with("keras") || name.starts_with("tensorflow") ||
          name.starts_with("tf_keras");
@@ -84,7 +85,7 @@ Readable TensorReader::read(PyObject* object) noexcept {
   } catch (...) {  // no memory for a name or a list of sizes
     readable_ = Readable::kUnknown;
   }
-  PyErr_Clear();
+  drop_error();
   return readable_;
 }
 
@@ -122,13 +123,13 @@ void TensorReader::name_dtype(PyObject* object) {
   PyObject* text = named ? named.get() : dtype.get();
   const char* utf8 = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
   if (utf8 != nullptr) dtype_ = utf8;
-  PyErr_Clear();
+  drop_error();
 }
 
 void TensorReader::learn_shape(PyObject* object) {
   const Ref shape = ask(object, names().shape);
   const Ref sizes_of = shape ? Ref(PySequence_Tuple(shape.get())) : Ref();
-  PyErr_Clear();
+  drop_error();
   if (!sizes_of) return;
   set_rank(static_cast<std::size_t>(PyTuple_GET_SIZE(sizes_of.get())));
   if (!integers(sizes_of.get(), sizes(), rank_)) rank_ = 0;
@@ -140,10 +141,9 @@ bool TensorReader::read_device(PyObject* object) {
   if (!device || !PyTuple_Check(device.get()) || PyTuple_GET_SIZE(device.get()) != 2) return false;
   const long type = PyLong_AsLong(PyTuple_GET_ITEM(device.get(), 0));
   const long index = PyLong_AsLong(PyTuple_GET_ITEM(device.get(), 1));
-  if (PyErr_Occurred() != nullptr) return PyErr_Clear(), false;
-  // 3, 11, 13: memory of the host that a device can see as well
-  const bool host = type == 1 || type == 3 || type == 11 || type == 13;
-  device_type_ = host ? 1 : static_cast<int>(type);
+  if (PyErr_Occurred() != nullptr) return drop_error(), false;
+  const bool host = is_host(type);
+  device_type_ = host ? static_cast<int>(kDlCpu) : static_cast<int>(type);
   device_index_ = host ? 0 : static_cast<int>(index);
   return !host;
 }
@@ -160,7 +160,7 @@ Readable TensorReader::read_other(PyObject* object, int depth) {
     Ref value = ask(object, names().value);
     if (value && PyCallable_Check(value.get()) && Py_TYPE(value.get()) == &PyMethod_Type)
       value = Ref(PyObject_CallNoArgs(value.get()));
-    PyErr_Clear();
+    drop_error();
     if (value && value.get() != object) {
       return is_torch_tensor(value.get()) ? read_torch(value.get())
                                           : read_other(value.get(), depth + 1);
@@ -172,13 +172,13 @@ Readable TensorReader::read_other(PyObject* object, int depth) {
   if (numpy == nullptr) return Readable::kUnknown;
   Ref array = ask_method(object, names().numpy);
   if (!array) array = Ref(PyObject_CallMethodOneArg(numpy, names().asarray, object));
-  PyErr_Clear();
+  drop_error();
   return array ? read_array(array.get()) : Readable::kUnknown;
 }
 
 Readable TensorReader::read_buffer(PyObject* object) {
   if (PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) != 0)
-    return PyErr_Clear(), Readable::kUnknown;
+    return drop_error(), Readable::kUnknown;
   has_buffer_ = true;
   dtype_ = buffer_.format != nullptr ? name_of_format(buffer_.format) : "unknown";
   if (dtype_ == "unknown") name_dtype(object);
@@ -208,7 +208,7 @@ Readable TensorReader::take_buffer() {
   }
   element_ = type->element;
   data_ = buffer_.buf;
-  device_type_ = 1;
+  device_type_ = kDlCpu;
   add_parts(type->complex);
   return Readable::kYes;
 }
@@ -231,7 +231,7 @@ Readable TensorReader::read_array(PyObject* array) {
     if (native) plain = Ref(PyObject_CallMethodOneArg(array, names().astype, native.get()));
   }
   if (!plain || PyObject_GetBuffer(plain.get(), &buffer_, PyBUF_RECORDS_RO) != 0)
-    return PyErr_Clear(), Readable::kUnknown;
+    return drop_error(), Readable::kUnknown;
   has_buffer_ = true;
   return take_buffer();
 }

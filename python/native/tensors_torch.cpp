@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "python/native/callbacks.h"
 #include "python/native/questions.h"
 #include "python/native/tensor_types.h"
 #include "python/native/tensors.h"
@@ -43,7 +44,7 @@ const TorchType* torch_type(PyObject* dtype) {
     if (known.dtype == dtype) return &known;
   const Ref text(PyObject_Str(dtype));
   const char* full = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (full == nullptr) return PyErr_Clear(), nullptr;
+  if (full == nullptr) return drop_error(), nullptr;
   std::string name(full);
   if (name.starts_with("torch.")) name.erase(0, 6);
   const TensorType* type = find_type(name);
@@ -53,8 +54,9 @@ const TorchType* torch_type(PyObject* dtype) {
 
 constexpr struct {
   std::string_view name;
-  int number;
-} kDevices[] = {{"cpu", 1}, {"cuda", 2}, {"mps", 8}, {"hip", 10}, {"xpu", 14}};
+  DlDevice number;
+} kDevices[] = {
+    {"cpu", kDlCpu}, {"cuda", kDlCuda}, {"mps", kDlMetal}, {"hip", kDlRocm}, {"xpu", kDlOneApi}};
 
 }  // namespace
 
@@ -63,9 +65,8 @@ bool TensorReader::read_exchange(PyObject* object) {
   const Torch& torch = *native::torch();
   if (torch.exchange == nullptr || !torch.is_plain(object)) return false;
   DlTensor tensor{};
-  if (torch.exchange->describe(object, &tensor) != 0) return PyErr_Clear(), false;
+  if (torch.exchange->describe(object, &tensor) != 0) return drop_error(), false;
   const TensorType* type = find_type(tensor);
-  constexpr int kDlCpu = 1;
   if (type == nullptr || tensor.strides == nullptr || is_negative(torch, object, tensor.data))
     return false;
   if (!set_rank(static_cast<std::size_t>(tensor.rank))) return false;
@@ -127,15 +128,15 @@ Readable TensorReader::read_torch(PyObject* object) {
 Readable TensorReader::read_torch_device(PyObject* object) {
   const TorchNames& names = torch_names();
   if (ask(object, names.is_cpu).get() == Py_True) {
-    device_type_ = 1;
+    device_type_ = kDlCpu;
     return Readable::kYes;
   }
   // Quicker than asking for the name of the device. ROCm says the same, and is not told apart here.
   if (ask(object, names.is_cuda).get() == Py_True) {
     const Ref number = ask_method(object, names.get_device);
-    device_type_ = 2;
+    device_type_ = kDlCuda;
     device_index_ = number ? static_cast<int>(PyLong_AsLong(number.get())) : 0;
-    PyErr_Clear();
+    drop_error();
     return Readable::kElsewhere;
   }
   if (ask(object, names.is_meta).get() == Py_True) return Readable::kMeta;
@@ -147,7 +148,7 @@ Readable TensorReader::read_torch_device(PyObject* object) {
     if (text != nullptr && known.name == text) device_type_ = known.number;
   if (index && PyLong_Check(index.get()))
     device_index_ = static_cast<int>(PyLong_AsLong(index.get()));
-  PyErr_Clear();
+  drop_error();
   return Readable::kElsewhere;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/placement.h"
+#include "python/native/callbacks.h"
 
 namespace sonde::native {
 
@@ -17,7 +18,7 @@ PyObject* imported(const char* module) noexcept {
 
 Ref attribute(PyObject* object, const char* name) noexcept {
   Ref found(object != nullptr ? PyObject_GetAttrString(object, name) : nullptr);
-  if (!found) PyErr_Clear();
+  if (!found) drop_error();
   return found;
 }
 
@@ -79,7 +80,7 @@ SONDE_HOT_DATA constinit Attached g_torch = {};
 bool ask_for_gradients() noexcept {
   if (g_torch.calls.is_grad_enabled == nullptr) return true;
   const Ref result(PyObject_CallNoArgs(g_torch.calls.is_grad_enabled));
-  if (!result) PyErr_Clear();
+  if (!result) drop_error();
   return result.get() != Py_False;
 }
 
@@ -121,7 +122,7 @@ const TorchNames& torch_names() {
 bool is_data_loader(PyObject* object) noexcept {
   const Ref type = attribute(imported("torch.utils.data"), "DataLoader");
   const int is = type ? PyObject_IsInstance(object, type.get()) : 0;
-  if (is < 0) PyErr_Clear();
+  if (is < 0) drop_error();
   return is > 0;
 }
 
@@ -134,7 +135,7 @@ SONDE_HOT bool in_training_mode(PyObject* module) noexcept {
     if (flag != nullptr) return flag != Py_False;
   }
   const Ref flag(PyObject_GetAttr(module, g_torch.training_name));
-  if (!flag) PyErr_Clear();
+  if (!flag) drop_error();
   return !flag || flag.get() != Py_False;
 }
 
@@ -187,7 +188,7 @@ bool cuda_initialized() noexcept {
   if (g_torch.calls.cuda == nullptr) return false;
   static PyObject* const name = PyUnicode_InternFromString("_initialized");
   const Ref initialized(PyObject_GetAttr(g_torch.calls.cuda, name));
-  if (!initialized) PyErr_Clear();
+  if (!initialized) drop_error();
   return initialized.get() == Py_True;
 }
 

@@ -8,10 +8,27 @@
 
 namespace sonde::native {
 
+// DLPack's numbers for kinds of devices.
+enum DlDevice : std::int32_t {
+  kDlCpu = 1,
+  kDlCuda = 2,
+  kDlCudaHost = 3,
+  kDlMetal = 8,
+  kDlRocm = 10,
+  kDlRocmHost = 11,
+  kDlCudaManaged = 13,
+  kDlOneApi = 14,
+};
+// Is it the host's memory, perhaps such as a device can see as well?
+inline bool is_host(long device) noexcept {
+  return device == kDlCpu || device == kDlCudaHost || device == kDlRocmHost ||
+         device == kDlCudaManaged;
+}
+
 // DLPack's description of a tensor, and the function that fills it in. No Python object is made,
 // which is several times quicker than reading attributes. In torch since 2.10.
 struct DlTensor {
-  void* data;
+  void* data;  // on `device_type`, a DlDevice
   std::int32_t device_type, device_index;
   std::int32_t rank;
   std::uint8_t code, bits;

@@ -13,19 +13,17 @@ namespace sonde::native {
 namespace {
 
 PyObject* on_first_use(PyObject*, PyObject* callback) {
-  PyObject* wanted = callback == Py_None ? nullptr : Py_NewRef(callback);
-  detail::g_torch_use.awaited = wanted != nullptr;
-  Py_XDECREF(std::exchange(detail::g_torch_use.on_use, wanted));
+  TorchUse::await(callback == Py_None ? nullptr : callback);
   Py_RETURN_NONE;
 }
 
-PyObject* attach(PyObject*, PyObject*) {
+PyObject* find_functions(PyObject*, PyObject*) {
   if (!attach_torch()) return nullptr;
   begin_gpu_watch();
   Py_RETURN_NONE;
 }
 
-PyObject* detach(PyObject*, PyObject*) {
+PyObject* forget_functions(PyObject*, PyObject*) {
   end_gpu_watch();
   detach_torch();
   Py_RETURN_NONE;
@@ -35,27 +33,30 @@ PyMethodDef g_functions[] = {
     {"on_first_use", on_first_use, METH_O,
      "on_first_use(callback)\n--\n\n"
      "Calls callback once, when torch's hooks first have something to record; None: never."},
-    {"attach", attach, METH_NOARGS,
-     "attach()\n--\n\nLooks up what the hooks ask of torch on every step."},
-    {"detach", detach, METH_NOARGS, "detach()\n--\n\nThe hooks ask torch nothing any more."},
+    {"find_functions", find_functions, METH_NOARGS,
+     "find_functions()\n--\n\nLooks up what the hooks ask of torch on every step."},
+    {"forget_functions", forget_functions, METH_NOARGS,
+     "forget_functions()\n--\n\nThe hooks ask torch nothing any more."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-namespace detail {
+constinit bool TorchUse::awaited_ = false;
+constinit PyObject* TorchUse::on_use_ = nullptr;
 
-constinit TorchUse g_torch_use;
+void TorchUse::await(PyObject* callback) noexcept {
+  awaited_ = callback != nullptr;
+  Py_XDECREF(std::exchange(on_use_, Py_XNewRef(callback)));
+}
 
-void torch_is_used() noexcept {
-  g_torch_use.awaited = false;
+void TorchUse::tell() noexcept {
+  awaited_ = false;
   const KeepError keep;
-  const Ref callback(std::exchange(g_torch_use.on_use, nullptr));
+  const Ref callback(std::exchange(on_use_, nullptr));
   const Ref done(callback ? PyObject_CallNoArgs(callback.get()) : nullptr);
   if (!done && drop_error()) base::note_swallowed("facts");
 }
-
-}  // namespace detail
 
 bool add_torch_use(PyObject* torch) {
   torch_names();  // before any hook needs them

@@ -6,20 +6,23 @@
 
 namespace sonde::native {
 
-namespace detail {
-struct TorchUse {
-  bool awaited = false;        // torch has not been used in this session
-  PyObject* on_use = nullptr;  // called at its first use
-};
-extern constinit TorchUse g_torch_use;
-void torch_is_used() noexcept;
-}  // namespace detail
+// One per process. Needs the GIL.
+class TorchUse {
+ public:
+  // To be called where torch's hooks record, and where no change of the training state is half
+  // done: once per session it calls Python code. Hot.
+  static void note() noexcept {
+    if (awaited_) [[unlikely]]
+      tell();
+  }
+  // Calls this at the next use; nullptr: nothing.
+  static void await(PyObject* callback) noexcept;
 
-// To be called with the GIL where torch's hooks record, and where no change of the training state
-// is half done: once per session it calls Python code.
-inline void torch_in_use() noexcept {
-  if (detail::g_torch_use.awaited) [[unlikely]]
-    detail::torch_is_used();
-}
+ private:
+  static void tell() noexcept;
+
+  static constinit bool awaited_;      // torch has not been used in this session
+  static constinit PyObject* on_use_;  // called at its first use
+};
 
 }  // namespace sonde::native

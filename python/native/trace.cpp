@@ -119,10 +119,7 @@ SummaryTable summarize(const Name& name, const Last& last) {
 }
 
 // Text for a terminal or a page: lone surrogates, which cannot be encoded, are replaced.
-nb::object printable(const std::string& utf8) {
-  return nb::steal(
-      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace"));
-}
+nb::object printable(const std::string& utf8) { return nb::steal(str_of(utf8, "replace")); }
 
 nb::object json_text(std::string json) {
   while (json.ends_with('\n')) json.pop_back();

@@ -107,7 +107,7 @@ class Handle:
         if _handles.get(self._face.name) is not self:
             return
         # A log handler or a sink may call this on a thread of the profiler.
-        if _core.session.put_off_stop(lambda: self._end(say_how)):
+        if _core.session.stop_after_call(lambda: self._end(say_how)):
             return
         with _lock:
             if _handles.get(self._face.name) is not self:
@@ -246,7 +246,7 @@ def begin(
     raises, and leaves everything as it was. An API that has a handle gets the same one again.
     """
     global _current
-    if _core.session.hands_over():
+    if _core.session.calls_host():
         return _not_here(speaker, make)
     with _lock:
         if (own := _handles.get(speaker.name)) is not None:
@@ -408,7 +408,7 @@ def _reset_in_child() -> None:
     unseen.forget()
     if _current is None:
         return
-    if _core.session.slept_at_fork():
+    if _core.session.parent_recorded_nothing():
         _guarded(_current._reopen, "profiling is off in this process")
     else:
         _inherited[:] = _current._hooks

@@ -173,7 +173,7 @@ def hook_that_fails():
         (_core.scopes, "mark"),
         (_core.scopes, "is_level_open"),
         (_core, "scope"),
-        (_core.loops, "explicit_trainer_begins"),
+        (_core.loops, "begin_announced"),
     ):
         ci.shutdown()
         ci.profile(output="none", flush_interval=3600)

@@ -29,10 +29,6 @@ def test_the_packages_do_not_need_what_only_tests_have():
     assert not [file for file in files if "_testing" in file.read_text()]
 
 
-# sonde._testing has its own copy of the code, and these are about what _core itself has in use.
-ONLY_FOR_TESTS = {"device.await_kernels", "device.cuda_events_made"}
-
-
 def test_the_packages_use_every_function():
     files = [f for name in ("sonde", "cirron") for f in (ROOT / "python" / name).rglob("*.py")]
     used = set(re.findall(r"\b_core\.(\w+\.\w+)", "\n".join(f.read_text() for f in files)))
@@ -44,7 +40,7 @@ def test_the_packages_use_every_function():
         if isinstance(node, ast.FunctionDef)
     }
     assert len(there) > 50
-    assert there - used == ONLY_FOR_TESTS
+    assert there - used == set()
 
 
 def test_the_packages_use_every_name_of_an_attribute():
@@ -71,13 +67,13 @@ def test_torch_is_attached_only_where_the_program_has_it():
 
         for _ in range(2):
             try:
-                _core.torch.attach()
+                _core.torch.find_functions()
             except RuntimeError as error:
                 assert "not imported torch" in str(error), error
             else:
                 raise AssertionError("attached to nothing")
-        _core.torch.detach()
-        assert _core.snapshots.living_modules() == []
+        _core.torch.forget_functions()
+        assert _core.torch.living_modules() == []
         assert "torch" not in sys.modules
         """
     )
@@ -89,12 +85,12 @@ def test_torch_is_found_when_it_comes_after_a_first_question():
         """
         from sonde import _core, _testing
 
-        assert _core.snapshots.living_modules() == []
+        assert _core.torch.living_modules() == []
         assert _testing.read_tensor(1)["readable"] == "unknown"
         import torch
 
         model = torch.nn.Linear(2, 3)
-        assert [type(each) for each in _core.snapshots.living_modules()] == [torch.nn.Linear]
+        assert [type(each) for each in _core.torch.living_modules()] == [torch.nn.Linear]
         assert _testing.read_tensor(model.weight)["readable"] == "yes"
         """
     )
@@ -107,13 +103,31 @@ def test_a_module_that_half_looks_like_torch_is_not_torch():
         from sonde import _core, _testing
 
         sys.modules["torch"] = types.ModuleType("torch")
-        assert _core.snapshots.living_modules() == []
+        assert _core.torch.living_modules() == []
         assert _testing.read_tensor(memoryview(b"abc"))["readable"] == "yes"
         try:
-            _core.torch.attach()
+            _core.torch.find_functions()
         except AttributeError as error:
             assert "is_grad_enabled" in str(error), error
         else:
             raise AssertionError("attached to an empty module")
         """
     )
+
+
+def test_a_level_of_lines_that_does_not_exist_is_refused():
+    options = {
+        "output_dir": None,
+        "spool": False,
+        "flush_interval": 1.0,
+        "spool_max_bytes": 1 << 20,
+        "trace_max_spans": 1,
+        "rank": 0,
+        "local_rank": 0,
+        "world_size": 1,
+        "on_demand": False,
+        "attrs": {},
+        "lines": [("stdout", "chapter", None, print)],
+    }
+    with pytest.raises(ValueError, match="knows no level chapter"):
+        _core.session.start(options)

@@ -107,3 +107,32 @@ await_end()
         tmp_path,
         ["cirron.session", "cirron.session", "x", "y"],
     )
+
+
+def test_an_end_that_fails_is_counted(tmp_path):
+    run_python(
+        """
+        import logging, threading, time
+        from pathlib import Path
+        import cirron as ci
+        from sonde import _core
+
+        class Fails(logging.Handler):
+            def emit(self, record):
+                if not spoke.is_set():
+                    assert _core.session.stop_after_call(lambda: 1 / 0)
+                    spoke.set()
+
+        spoke = threading.Event()
+        logging.getLogger("cirron").addHandler(Fails())
+        ci.profile(flush_interval=0.05, frameworks=[])
+        for file in Path(".cirron/live").glob("*.journal"):
+            file.unlink()
+        assert spoke.wait(30)
+        until = time.monotonic() + 30
+        while not ci.health()["swallowed_errors"] and time.monotonic() < until:
+            time.sleep(0.01)
+        assert ci.health()["swallowed_errors"] == {"session": 1}, ci.health()
+        """,
+        cwd=tmp_path,
+    )

@@ -169,7 +169,7 @@ def test_failure_of_the_hook_is_told_once_and_training_goes_on(pl, monkeypatch, 
     def fail(*args, **kwargs):
         raise RuntimeError("as asked for")
 
-    monkeypatch.setattr("sonde._core.loops.open_step", fail)
+    monkeypatch.setattr("sonde._core.loops.begin_step", fail)
     trainer = make_trainer(pl, max_epochs=2)
     with caplog.at_level(logging.WARNING, logger="cirron.hooks.lightning"):
         trainer.fit(make_module(pl), make_loader(2))

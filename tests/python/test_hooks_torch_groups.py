@@ -4,6 +4,7 @@ optimizer on the way."""
 import copy
 import itertools
 import re
+import threading
 import weakref
 from collections import deque
 
@@ -155,6 +156,29 @@ def test_batches_that_are_skipped_are_not_fetched_ahead(skip):
             loop.update(batch)
     resumed = "epoch[0](step(d d d f b o) step(d f b o))"
     assert tree() == f"{resumed} epoch[1](4 steps(d f b o)) epoch[2](4 steps(d f b o))"
+
+
+def test_batches_that_are_skipped_while_another_thread_reads_a_loader():
+    loop, data, others = Loop(), loader(4), iter(loader(8))
+
+    def read_another():
+        with ci.scope("other"):
+            next(others)
+
+    for epoch in range(2):
+        for i, batch in enumerate(data):
+            if epoch == 0 and i < 2:
+                continue
+            thread = threading.Thread(target=read_another)
+            thread.start()
+            thread.join()
+            loop.update(batch)
+    resumed = "epoch[0](step(d d d f b o) step(d f b o))"
+    text = tree()
+    assert (
+        re.sub(r" ?other\(.*?\)+(?= |$)", "", text).strip()
+        == f"{resumed} epoch[1](4 steps(d f b o))"
+    ), text
 
 
 def test_batches_that_are_skipped_in_a_later_epoch():

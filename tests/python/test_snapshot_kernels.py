@@ -35,7 +35,7 @@ def test_a_gpu_that_is_too_old_is_refused(nvrtc):
 
 
 def test_without_a_driver_there_is_a_reason(nvrtc):
-    assert _core.device.await_kernels(0) == "no CUDA driver in this process"
+    assert _testing.await_kernels(0) == "no CUDA driver in this process"
 
 
 def test_a_torch_that_knows_cuda_is_hooked(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ import gc
 import cirron as ci
 import pytest
 from snapshot_records import records, same, weights
+from sonde import _core
 
 torch = pytest.importorskip("torch")
 
@@ -293,3 +294,10 @@ def test_a_signal_that_hits_a_snapshot_reaches_the_program(spool_dir, raised):
     with pytest.raises(raised):
         run()
     assert len(went_on) < 100_000
+
+
+def test_an_epoch_keeps_a_number_below_zero():
+    with ci.scope("epoch", -1):
+        assert _core.snapshots.current_epoch()[1] == -1
+    with ci.scope("epoch"):
+        assert _core.snapshots.current_epoch()[1] is None

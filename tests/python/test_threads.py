@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from pathlib import Path
 import cirron as ci
 import pytest
 from child_process import run_python
+from no_threads import NO_THREADS
 from spool_files import Spool
 
 
@@ -244,20 +246,10 @@ def test_switch_interval_does_not_matter(session):
 def test_a_process_without_another_thread_is_recorded(tmp_path):
     """The kernel refuses every new thread: flush() and the end of the program write."""
     done = run_python(
-        """
-        import ctypes, platform, signal, struct, sys, cirron as ci
+        NO_THREADS
+        + textwrap.dedent("""
+        import signal, cirron as ci
 
-        def refuse(call, libc=ctypes.CDLL(None), again=11):
-            rules = [(0x20, 0, 0, 0), (0x15, 0, 1, call)]
-            rules += [(6, 0, 0, 0x50000 | again), (6, 0, 0, 0x7FFF0000)]
-            code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *r) for r in rules))
-            program = ctypes.create_string_buffer(struct.pack("H6xP", 4, ctypes.addressof(code)))
-            return libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
-
-        clone, clone3 = {"x86_64": 56, "aarch64": 220}[platform.machine()], 435
-        if not (refuse(clone) and refuse(clone3)):
-            print("cannot filter calls here")
-            sys.exit()
         ci.profile(path=sys.argv[1], output=["spool", "stdout"])
         assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -267,7 +259,7 @@ def test_a_process_without_another_thread_is_recorded(tmp_path):
         print("flushed")
         with ci.scope("second"):
             pass
-        """,
+        """),
         tmp_path,
     )
     if "cannot filter" in done.stdout:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/snapshot/cuda.h"
 #include "engine/snapshot/cuda_compiler.h"
 #include "engine/snapshot/measure.h"
 #include "engine/snapshot/statistics.h"
@@ -92,11 +93,14 @@ nb::bytes compile_kernels(std::vector<std::string> nvrtc, int major, int minor) 
   return nb::bytes(image.data(), image.size());
 }
 
-std::string encode_json(nb::handle value) {
-  base::JsonWriter out;
-  encode_value(out, value.ptr());
-  return out.str();
+std::string await_kernels(int device) {
+  const nb::gil_scoped_release release;
+  return snapshot::await_cuda(device) == snapshot::CudaState::kReady
+             ? std::string()
+             : snapshot::cuda_problem(device);
 }
+
+std::string encode_json(nb::handle value) { return encode_value(value.ptr()); }
 
 }  // namespace
 
@@ -115,6 +119,8 @@ NB_MODULE(_testing, module) {
              nb::arg("minor"),
              "The kernels of the statistics, compiled for a compute capability with NVRTC from one "
              "of these paths.");
+  module.def("await_kernels", &await_kernels, nb::arg("device"),
+             "Compiles the kernels for this GPU and waits for them; returns what is wrong, or ''.");
   module.def("encode_json", &encode_json, nb::arg("value").none(),
              "A value of an attribute as the spool writes it; its repr where JSON has no form for "
              "it.");

@@ -20,16 +20,3 @@ def want_kernels(nvrtc: list[str] | None) -> None:
 
     The likeliest path comes first. None: the kernels are not wanted.
     """
-
-def await_kernels(device: int) -> str:
-    """Compiles the kernels for this GPU and waits for them; returns what is wrong, or ``""``.
-
-    For tests and benches. ``sonde._testing`` cannot have it: that extension has its own copy of the
-    kernels, and the question is about those that ``_core`` uses.
-    """
-
-def cuda_events_made() -> int:
-    """How many CUDA events the pool has had to create.
-
-    For benches. ``sonde._testing`` cannot have it: that extension has its own, empty pool.
-    """

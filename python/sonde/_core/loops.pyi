@@ -15,54 +15,54 @@ def steps_taken() -> int:
 def steps_skipped() -> int:
     """How many steps mixed precision has skipped in this session."""
 
-def trainer_begins() -> None:
+def begin_trainer() -> None:
     """A trainer begins to run: it opens the epochs, and outside them there are no steps."""
 
-def trainer_ends() -> None:
+def end_trainer() -> None:
     """The trainer has ended."""
 
-def explicit_trainer_begins() -> None:
+def begin_announced() -> None:
     """A trainer runs that opens its epochs, steps and validations itself: none is inferred."""
 
-def explicit_trainer_ends() -> None:
+def end_announced() -> None:
     """The trainer has ended."""
 
-def open_step(index: int) -> None:
+def begin_step(index: int) -> None:
     """Begins a step with this number; a step that a fetch has opened gets the number."""
 
-def close_step() -> None:
+def end_step() -> None:
     """Ends the step that is open, if there is one."""
 
-def mark_step_done() -> None:
+def note_step_over() -> None:
     """The optimizer has taken the step that is open."""
 
-def step_skipped(optimizer: object) -> None:
+def skip_step(optimizer: object) -> None:
     """Mixed precision has skipped the step of this optimizer."""
 
-def closure_ends() -> None:
+def end_closure() -> None:
     """The closure a trainer handed to an optimizer has run: the optimizer step itself begins."""
 
-def announce_epoch_end() -> None:
+def end_epoch() -> None:
     """The innermost open epoch is over for snapshots, although its scope stays open."""
 
-def set_last_batch(last: bool) -> None:
+def begin_turn(last: bool) -> None:
     """Tells whether the epoch ends with the batch that was just fetched."""
 
-def module_begins(what: str, dispatch: bool, owned: bool) -> int:
+def begin_module(what: str, dispatch: bool, owned: bool) -> int:
     """A "forward" or a "backward" begins in a loop that the program wrote; returns its number.
 
     dispatch: its time is that of handing work to a device. owned: an optimizer is known that
     trains the model.
     """
 
-def module_ends(number: int, exception: BaseException | None) -> None:
+def end_module(number: int, exception: BaseException | None) -> None:
     """The forward or backward has returned or raised."""
 
-def update_begins(source: object, whole: bool, dispatch: bool) -> int:
+def begin_update(source: object, whole: bool, dispatch: bool) -> int:
     """An update begins; returns its number. source: the optimizer, or the compiled function.
 
     whole: a step with forward and backward inside.
     """
 
-def update_ends(number: int, exception: BaseException | None) -> None:
+def end_update(number: int, exception: BaseException | None) -> None:
     """The update has returned or raised."""

@@ -5,7 +5,7 @@ from sonde._core import scope
 def claim_levels(scope: scope, epochs: bool, steps: bool, validation: bool = False) -> scope:
     """While this scope is open, hooks open no epoch, no step, no validation below it."""
 
-def drop(scope: scope) -> bool:
+def cancel(scope: scope) -> bool:
     """Undoes the entering of the scope; False if something was recorded in it since."""
 
 def mark(scope: scope, name: str, value: float, summary: bool = False) -> None:

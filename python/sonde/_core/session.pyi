@@ -30,7 +30,7 @@ def start(options: dict[str, object]) -> None:
 def set_face(face: dict[str, object]) -> None:
     """The API that messages speak for until a session begins; ``face`` is as for ``start``."""
 
-def slept_at_fork() -> bool:
+def parent_recorded_nothing() -> bool:
     """In a forked child: the parent's session was on demand, and nothing had been recorded."""
 
 def annotate(attrs: dict[str, object]) -> None:
@@ -49,14 +49,14 @@ def stop(at_exit: bool = False) -> None:
     Idempotent; lets go of the GIL while it waits.
     """
 
-def put_off_stop(stop: Callable[[], None]) -> bool:
+def stop_after_call(stop: Callable[[], None]) -> bool:
     """On a thread of the profiler that calls a log handler or a sink: True.
 
     That thread must not end the session now. It calls ``stop`` once the handler or the sink has
     returned. Elsewhere this returns False, and nothing happens.
     """
 
-def hands_over() -> bool:
+def calls_host() -> bool:
     """Does the profiler call a log handler or a sink on this thread at this moment?
 
     Then no session can begin here.

@@ -20,7 +20,7 @@ def set_listeners(
                                                               ``expect_farewell`` has died
     ========================================================= ======================================
 
-    ``sequence`` and ``index`` are those of the epoch's span, ``stack`` is its ``this_stack()``.
+    ``sequence`` and ``index`` are those of the epoch's span, ``stack`` is its ``stack_number()``.
     ``steps`` says how many steps each optimizer took in the epoch, by ``id()``; ``number`` is the
     number of the optimizer's step; ``last``: it is likely to be the last of the epoch.
     """
@@ -34,7 +34,7 @@ def measure_again() -> None:
 def current_epoch() -> tuple[int, int | None] | None:
     """Sequence and index of the epoch that is open on this stack, or None."""
 
-def this_stack() -> int:
+def stack_number() -> int:
     """A number for the running thread or task, never used again. 0: it is not recorded."""
 
 def note_model_exists() -> None:
@@ -51,9 +51,6 @@ def seen_optimizers() -> list[Any]:
 
 def seen_version() -> int:
     """A number that changes whenever a model or an optimizer is added."""
-
-def living_modules() -> list[Any]:
-    """Every torch module of the process. Takes some milliseconds."""
 
 def expect_farewell(optimizer: Any) -> bool:
     """Calls on_gone when this optimizer dies. False: that is not possible."""

@@ -1,17 +1,17 @@
 """The hooks of PyTorch: what `sonde/hooks/torch.py` puts in place."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
 def on_first_use(callback: Callable[[], None] | None) -> None:
     """Calls ``callback`` once, when torch's hooks first have something to record; None: never."""
 
-def attach() -> None:
+def find_functions() -> None:
     """Looks up what the hooks ask of torch on every step. RuntimeError: it is not imported."""
 
-def detach() -> None:
+def forget_functions() -> None:
     """The hooks ask torch nothing any more."""
 
 def hook_module_call(function: Callable[..., object]) -> bool:
@@ -20,8 +20,14 @@ def hook_module_call(function: Callable[..., object]) -> bool:
 def unhook_module_calls() -> None:
     """Everything hook_module_call did is undone."""
 
-def quiet_forwards(on: bool) -> None:
-    """True: calls of modules on this thread are no forwards, until it is called with False."""
+def begin_quiet_forwards() -> None:
+    """Calls of modules on this thread are no forwards until ``end_quiet_forwards``. Calls nest."""
+
+def end_quiet_forwards() -> None:
+    """Ends what ``begin_quiet_forwards`` began."""
+
+def living_modules() -> list[Any]:
+    """Every torch module of the process. Takes some milliseconds."""
 
 def know_model(module: object) -> None:
     """Forwards of this model's parts get their names in the model, even if it is never called."""
@@ -40,16 +46,16 @@ def iterate_loader(
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
     """A callable that does what original does inside a backward span."""
 
-def optimizer_begins(
+def begin_optimizer(
     optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     """torch's global optimizer hook before a step."""
 
-def optimizer_ends(optimizer: object, args: object, kwargs: object) -> None:
+def end_optimizer(optimizer: object, args: object, kwargs: object) -> None:
     """torch's global optimizer hook after a step."""
 
-def optimizer_raises(optimizer: object, exception: BaseException) -> None:
-    """In place of optimizer_ends, for a step that is not torch's own."""
+def end_failed_optimizer(optimizer: object, exception: BaseException) -> None:
+    """In place of end_optimizer, for a step that is not torch's own."""
 
 def hook_block_exit(function: Callable[..., object]) -> None:
     """record_function.__exit__, which is around every step, tells of steps that raise."""

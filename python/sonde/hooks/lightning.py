@@ -195,7 +195,7 @@ class _Events:
         _busy.add(self)
         self.leads = True
         self.since = _core.scopes.next_sequence()
-        _core.loops.trainer_begins()
+        _core.loops.begin_trainer()
         _core.torch.know_model(module)  # its training_step may call only its parts
         snapshots.lead(module)
 
@@ -211,27 +211,27 @@ class _Events:
         if not self.in_step:
             self.in_step = True
             # The argument is wrong for a training_step that takes the iterator.
-            _core.loops.open_step(trainer.fit_loop.batch_idx)
+            _core.loops.begin_step(trainer.fit_loop.batch_idx)
         if snapshots.wanted():
-            _core.loops.set_last_batch(bool(trainer.is_last_batch))
+            _core.loops.begin_turn(bool(trainer.is_last_batch))
 
     @_guarded
     def on_before_optimizer_step(self, trainer: Any, module: Any, optimizer: Any) -> None:
         self.is_taken = True
-        _core.loops.closure_ends()
+        _core.loops.end_closure()
 
     @_guarded
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         if self.is_taken:
             self.in_step = self.is_taken = False
-            _core.loops.mark_step_done()
+            _core.loops.note_step_over()
 
     @_guarded
     def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
         self.in_step = self.is_taken = False
-        _core.loops.close_step()
+        _core.loops.end_step()
         if self.epoch is not None:
-            _core.loops.announce_epoch_end()
+            _core.loops.end_epoch()
 
     # Not only with a session: the session may have ended during the fit.
 
@@ -258,7 +258,7 @@ class _Events:
 
     def end_epoch(self) -> None:
         if self.in_epoch:
-            _core.loops.close_step()
+            _core.loops.end_step()
         if self.epoch is not None:
             self.epoch.__exit__(None, None, None)
         self.epoch = None
@@ -272,7 +272,7 @@ class _Events:
         _busy.discard(self)
         if self.leads:
             self.leads = False
-            _core.loops.trainer_ends()
+            _core.loops.end_trainer()
 
     @_guarded
     def loop_begins(self, trainer: Any) -> _core.scope | None:
@@ -280,7 +280,7 @@ class _Events:
         facts.use("lightning")
         _busy.add(self)
         if self.in_epoch and not self.in_step:
-            _core.loops.close_step()
+            _core.loops.end_step()
         if trainer.sanity_checking:
             scope = _core.scope("validation", gpu=True, sanity=True)
         else:

@@ -70,13 +70,13 @@ class TorchOptimizers:
         def apply(optimizer: Any, /, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not patches.active:
                 return original(optimizer, *args, **kwargs)
-            _core.torch.optimizer_begins(optimizer, (), {})
+            _core.torch.begin_optimizer(optimizer, (), {})
             try:
                 result = original(optimizer, *args, **kwargs)
             except BaseException as error:
-                _core.torch.optimizer_raises(optimizer, error)
+                _core.torch.end_failed_optimizer(optimizer, error)
                 raise
-            _core.torch.optimizer_ends(optimizer, (), {})
+            _core.torch.end_optimizer(optimizer, (), {})
             return result
 
         return update_wrapper(apply, original)
@@ -91,11 +91,11 @@ def hook_building(keras: ModuleType, patches: Patches) -> None:
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
             if not patches.active:
                 return original(*args, **kwargs)
-            _core.torch.quiet_forwards(True)
+            _core.torch.begin_quiet_forwards()
             try:
                 return original(*args, **kwargs)
             finally:
-                _core.torch.quiet_forwards(False)
+                _core.torch.end_quiet_forwards()
 
         return update_wrapper(compute_output_spec, original)
 
@@ -164,9 +164,7 @@ class Tapes:
             here = self._local
             if here.tape is None and self._sees():
                 here.tape = tape
-                here.forward = _core.loops.module_begins(
-                    "forward", self._only_dispatch, self._owned
-                )
+                here.forward = _core.loops.begin_module("forward", self._only_dispatch, self._owned)
             return original(tape)
 
         return update_wrapper(__enter__, original)
@@ -182,7 +180,7 @@ class Tapes:
         here = self._local
         if here.tape is tape:
             number, here.tape, here.forward = here.forward, None, 0
-            _core.loops.module_ends(number, error)
+            _core.loops.end_module(number, error)
 
     def _around_gradient(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -190,13 +188,13 @@ class Tapes:
                 return original(tape, *args, **kwargs)
             self._end_forward(tape, None)  # called inside the with statement of the tape
             self._is_used()
-            number = _core.loops.module_begins("backward", self._only_dispatch, self._owned)
+            number = _core.loops.begin_module("backward", self._only_dispatch, self._owned)
             try:
                 result = original(tape, *args, **kwargs)
             except BaseException as error:
-                _core.loops.module_ends(number, error)
+                _core.loops.end_module(number, error)
                 raise
-            _core.loops.module_ends(number, None)
+            _core.loops.end_module(number, None)
             return result
 
         return update_wrapper(gradient, original)
@@ -210,13 +208,13 @@ class Tapes:
                 return original(optimizer, *args, **kwargs)
             self._owned = True
             self._is_used()
-            number = _core.loops.update_begins(optimizer, False, self._only_dispatch)
+            number = _core.loops.begin_update(optimizer, False, self._only_dispatch)
             try:
                 result = original(optimizer, *args, **kwargs)
             except BaseException as error:
-                _core.loops.update_ends(number, error)
+                _core.loops.end_update(number, error)
                 raise
-            _core.loops.update_ends(number, None)
+            _core.loops.end_update(number, None)
             return result
 
         return update_wrapper(apply, original)
@@ -232,7 +230,7 @@ class Tapes:
         if not self.in_trainer():
             self._is_used()
             here = self._local
-            here.update = _core.loops.update_begins(here.function, True, self._only_dispatch)
+            here.update = _core.loops.begin_update(here.function, True, self._only_dispatch)
 
     def _around_function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         here = self._local
@@ -253,7 +251,7 @@ class Tapes:
                 here.function = None
                 number, here.update = here.update, 0
                 if number:
-                    _core.loops.update_ends(number, raised)
+                    _core.loops.end_update(number, raised)
                 raised = None  # avoids a reference cycle with its frame
 
         return update_wrapper(__call__, original)

@@ -235,13 +235,13 @@ class _Run:
         for framework in self.state.frameworks:
             facts.use(framework)
         self.state.runs().append(self)
-        _core.loops.explicit_trainer_begins()
+        _core.loops.begin_announced()
 
     def end(self) -> None:
         runs = self.state.runs()
         if self in runs:
             runs.remove(self)
-            _core.loops.explicit_trainer_ends()
+            _core.loops.end_announced()
         for callback in self.ours:
             if callback in self.callbacks.callbacks:
                 self.callbacks.callbacks.remove(callback)
@@ -314,7 +314,7 @@ class _Fit(_Run):
     def begin(self, model: Any, callbacks: object) -> None:
         # A scope of that name that is open around the fit owns the level.
         if self.state.innermost() is None:
-            _core.loops.mark_step_done()  # of an earlier loop, if it is still open
+            _core.loops.note_step_over()  # of an earlier loop, if it is still open
         self.owns_epochs = not _core.scopes.is_level_open("epoch")
         self.owns_batches = not _core.scopes.is_level_open("step")
         super().begin(model, callbacks)
@@ -387,7 +387,7 @@ class _Fit(_Run):
         """Ends the last batch, before something that is no part of it."""
         batch, self.batch = self.batch, None
         # It began and never ended, because the data ran out: there was no such batch.
-        if batch is not None and not _core.scopes.drop(batch):
+        if batch is not None and not _core.scopes.cancel(batch):
             _close(batch)
         self.write_marks()
 
@@ -395,7 +395,7 @@ class _Fit(_Run):
         """Before the callbacks of the user hear of the end: one of them may load other weights."""
         self.finish_batches()
         if self.scope is not None and snapshots.wanted():
-            _core.loops.announce_epoch_end()
+            _core.loops.end_epoch()
 
     def end_epoch(self) -> None:
         self.write_marks()

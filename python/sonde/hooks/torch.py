@@ -44,8 +44,8 @@ def install(torch: ModuleType, patches: Patches, hook: Hook) -> None:
     steps = hook.option("epoch_steps", None)
     if is_count(steps):
         _core.loops.set_epoch_steps(steps)
-    _core.torch.attach()
-    patches.on_undo(_core.torch.detach)
+    _core.torch.find_functions()
+    patches.on_undo(_core.torch.forget_functions)
     hook.on_uninstall(_core.loops.finish_all)
     if torch.version.cuda is not None and snapshots.wanted():
         from sonde.snapshots.cuda import nvrtc_paths
@@ -79,8 +79,8 @@ def _hook_optimizers(torch: ModuleType, patches: Patches, hook: Hook) -> None:
         register_optimizer_step_pre_hook,
     )
 
-    patches.on_undo(register_optimizer_step_pre_hook(_core.torch.optimizer_begins).remove)
-    patches.on_undo(register_optimizer_step_post_hook(_core.torch.optimizer_ends).remove)
+    patches.on_undo(register_optimizer_step_pre_hook(_core.torch.begin_optimizer).remove)
+    patches.on_undo(register_optimizer_step_post_hook(_core.torch.end_optimizer).remove)
     _core.torch.hook_block_exit(torch.autograd.profiler.record_function.__exit__)
     patches.on_undo(_core.torch.unhook_block_exit)
 
@@ -89,7 +89,7 @@ def _hook_optimizers(torch: ModuleType, patches: Patches, hook: Hook) -> None:
             before = _core.loops.steps_taken()
             result = original(self, optimizer, *args, **kwargs)
             if patches.active and _core.loops.steps_taken() == before:
-                _core.loops.step_skipped(optimizer)
+                _core.loops.skip_step(optimizer)
             return result
 
         return update_wrapper(step, original)
@@ -153,8 +153,8 @@ def _explain_to_dynamo() -> None:
         return original(loader)
 
     for function, traced in (
-        (_core.torch.optimizer_begins, nothing),
-        (_core.torch.optimizer_ends, nothing),
+        (_core.torch.begin_optimizer, nothing),
+        (_core.torch.end_optimizer, nothing),
         (_core.torch.hook_module_call, unhooked),
         (_core.torch.iterate_loader, iterated),
     ):

@@ -272,17 +272,17 @@ class Run:
 
     def epoch_over(self) -> None:
         self._epoch_over = True
-        _core.loops.close_step()
+        _core.loops.end_step()
         if self._epoch is not None:
             # Now and not later: at its end the best weights of the run may have been loaded.
-            _core.loops.announce_epoch_end()
+            _core.loops.end_epoch()
 
     def end_epoch(self) -> None:
         self._stepping = False
         epoch, self._epoch = self._epoch, None
         if epoch is None:
             return
-        _core.loops.close_step()
+        _core.loops.end_step()
         if self._epoch_over:
             self._summarize()
         epoch.__exit__(None, None, None)
@@ -297,16 +297,16 @@ class Run:
 
     def begin_step(self, index: int, last: int, optimizer: Any) -> None:
         self._stepping = True
-        _core.loops.open_step(index)
+        _core.loops.begin_step(index)
         if snapshots.wanted():
-            _core.loops.set_last_batch(index + 1 == last)
+            _core.loops.begin_turn(index + 1 == last)
         groups = getattr(optimizer, "param_groups", None)
         rate = groups[0].get("lr") if groups else None
         self._rate_marked = rate is not None and _mark(("step",), "learning_rate", rate)
 
     def step_over(self) -> None:
         self._stepping = False
-        _core.loops.mark_step_done()
+        _core.loops.note_step_over()
 
     # -- evaluate, predict --
 
@@ -314,7 +314,7 @@ class Run:
         if _core.scopes.is_open(scope.name):
             return None
         if self.training and not self._stepping:
-            _core.loops.close_step()  # it is no part of the step that was taken last
+            _core.loops.end_step()  # it is no part of the step that was taken last
         scope.__enter__()
         self._loops.append(scope)
         return lambda: self._end_loop(scope)

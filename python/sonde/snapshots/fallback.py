@@ -6,12 +6,27 @@ exact counts. Everything stays on the device until all tensors are done; then th
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
-    # mean, std, min, max, norm; count, nan, inf, zero, -inf; 16 counts
-    Numbers = tuple[float, float, float, float, float, int, int, int, int, int, list[int]]
+
+class Numbers(NamedTuple):
+    """The statistics of one tensor. ``_core`` reads them by these names.
+
+    ``_measure`` returns them in this order: those that are floats, then those that are counts.
+    """
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    norm: float
+    count: int
+    nan_count: int
+    inf_count: int
+    zero_count: int
+    minus_inf_count: int
+    counts: list[int]
+
 
 BINS = 16
 CHUNK = 1 << 24  # elements converted at a time
@@ -30,7 +45,7 @@ def measure(tensors: list[Any]) -> list[Numbers]:
         reals = torch.stack([reals for reals, _ in found]).cpu().tolist()
         counts = torch.stack([counts for _, counts in found]).cpu().tolist()
     return [
-        (*(real if count[0] else [0.0] * 5), *count[:5], count[5:])
+        Numbers(*(real if count[0] else [0.0] * 5), *count[:5], count[5:])
         for real, count in zip(reals, counts, strict=True)
     ]
 

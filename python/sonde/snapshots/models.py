@@ -46,8 +46,8 @@ class Models:
 
     def __init__(self) -> None:
         self._watched: list[Entry] = []
-        # By _core.snapshots.this_stack(), because numbers of threads are used again. The innermost
-        # trainer comes last.
+        # By _core.snapshots.stack_number(), because numbers of threads are used again. The
+        # innermost trainer comes last.
         self._led: dict[int, list[Entry]] = {}
         # Also by stack: models whose trainers have ended inside an epoch of the program.
         self._ended: dict[int, list[Entry]] = {}
@@ -72,7 +72,7 @@ class Models:
         _core.snapshots.note_model_exists()
         name = next((name for name, other in self._names.items() if other() is model), None)
         entry = Entry(model, name or self._unique(model, type(model).__name__))
-        self._led.setdefault(_core.snapshots.this_stack(), []).append(entry)
+        self._led.setdefault(_core.snapshots.stack_number(), []).append(entry)
 
     def release(self, model: object) -> None:
         """The trainer of this model has ended, on whichever thread."""

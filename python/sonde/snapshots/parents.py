@@ -51,7 +51,7 @@ class Parents:
 
 
 def _innermost(ids: set[int]) -> Any:
-    modules = _core.snapshots.living_modules()
+    modules = _core.torch.living_modules()
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in _members(module, "_modules"):
