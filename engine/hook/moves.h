@@ -80,6 +80,38 @@ SONDE_COLD void drop_closed(Seen& seen, bool by_program = true) noexcept;
 // An epoch of ours ends, and its number is used up.
 void report_epoch(Seen& seen, std::uint64_t sequence) noexcept;
 
+// -- fetches (move_fetches.cpp) --
+
+// A fetch of this pass begins, and is not plain.
+SONDE_APART void place_fetch(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now);
+// A fetch has given no batch.
+SONDE_COLD void exhaust(Seen& seen, Here here, Pass& pass, const Moment& now);
+
+// -- passes that are left (move_leaving.cpp) --
+
+// The iterator is used on another stack from now on, or was freed.
+void leave(record::ThreadState& thread, Pass& pass) noexcept;
+SONDE_COLD void leave_all(Seen& seen, Here here) noexcept;
+// A model or an optimizer runs here, so this thread does not only fetch: its passes begin anew.
+inline void end_fetching_only(Seen& seen, Here here) noexcept {
+  if (seen.claims.fetches_for_trainer && seen.passes.fetch_depth == 0) [[unlikely]]
+    leave_all(seen, here);
+}
+
+// -- ends (move_ends.cpp) --
+
+// What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
+void conclude(Seen& seen, Here here, const Moment& now, const Pass* next = nullptr);
+// No program fetches inside a step of an optimizer: the steps under way are over, although nothing
+// has said so.
+void close_stale_optimizers(Seen& seen, record::ThreadState& thread, const Moment& now);
+// A trainer begins: what a loop before it has left open ends here.
+void end_before_trainer(Seen& seen, Here here, const Moment& now);
+// The session ends, and with it a loop that no event has ended.
+void end_loop(Seen& seen, Here here) noexcept;
+// The hooks are taken away: what they have opened ends here.
+void finish_everything(Seen& seen, Here here) noexcept;
+
 // -- what a pass turns out to be, against what it was taken for (move_turns.cpp) --
 
 // The pass was only a peek: takes its scopes back. False: something is in them.
