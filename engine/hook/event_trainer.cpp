@@ -5,29 +5,12 @@
 #include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
-#include "engine/hook/names.h"
 #include "engine/hook/seen.h"
+#include "engine/hook/step.h"
 #include "engine/hook/training.h"
 #include "engine/record/scope.h"
 
 namespace sonde::hook {
-
-namespace {
-
-void number_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {
-  if (seen.step.goes_on()) {
-    record::relabel_scope(seen.step.handle(), names().step, index);
-    seen.step.renumber(index);
-    return;
-  }
-  if (seen.step.is_open()) {
-    if (!seen.step.is_on(here.stack) || !record::is_innermost(seen.step.handle())) return;
-    close_step(seen, here.thread, now);
-  }
-  open_step(seen, here, index, now);
-}
-
-}  // namespace
 
 void Training::begin_trainer(Here here) noexcept {
   ++seen_.claims.trainers;
@@ -66,7 +49,13 @@ void Training::begin_step(Here here, std::int64_t index) noexcept {
   close_look(seen_, here, now);
   settle(seen_);
   prove(seen_);  // also when a frozen model is going to run first
-  if (!seen_.levels(here.stack).step) number_step(seen_, here, index, now);
+  const Step& step = seen_.step;
+  const NumberedStep found =
+      judge_numbered_step({.step_open = step.is_open(),
+                           .done = step.done(),
+                           .closable = step.is_on(here.stack) && step.is_open_innermost(),
+                           .taken = seen_.levels(here.stack).step});
+  carry_out(seen_, here, verdict_on(found, index), now);
   end_event(seen_, here);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/hook/pass.h"
 #include "engine/hook/seen.h"
 #include "engine/hook/spans.h"
+#include "engine/hook/verdict.h"
 #include "engine/record/lane.h"
 #include "engine/record/scope.h"
 #include "engine/record/stack.h"
@@ -34,23 +35,6 @@ void relate(Seen& seen, Pass& pass) {
   }
 }
 
-// Ends the passes that `next` shows to be over, although their iterators live.
-void end_those_before(Seen& seen, Here here, const Pass& next, bool next_evaluates,
-                      const Moment& now) {
-  while (Pass* outer = seen.passes.innermost()) {
-    if (!is_over({.outer = *outer,
-                  .next = next,
-                  .next_evaluates = next_evaluates,
-                  .outer_open = record::is_open(outer->scope),
-                  .outer_owed = seen.passes.owed == outer,
-                  .outer_fed = seen.passes.has_fed(*outer, next),
-                  .steps_taken = outer->fetch.drained && seen.levels(*seen.stack).step,
-                  .done = seen.step.done()}))
-      return;
-    finish(seen, here.thread, *outer, now);
-  }
-}
-
 // A pass that begins inside an epoch feeds that epoch; one that looks like a validation gets a
 // scope in it. Returns whether this fetch belongs to a validation.
 SONDE_COLD bool begin_pass(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now) {
@@ -70,33 +54,8 @@ SONDE_COLD bool begin_pass(Seen& seen, Here here, Pass& pass, Hint hint, const M
     end_those_before(seen, here, pass, evaluates, now);
   }
   const Levels taken = seen.levels(here.stack);
-  const bool inside = taken.epoch || seen.passes.innermost() != nullptr || seen.counted.is_open();
-  switch (judge_new_pass(evaluates, taken.validation, inside)) {
-    case NewPass::kFeedsValidation:
-      pass.role = Pass::Role::kMember;
-      pass.evaluates = true;
-      if (!seen.leaves.only_loads()) settle(seen);
-      break;
-    case NewPass::kOpensValidation:
-      make_room_for_check(seen, here, now);
-      settle(seen);
-      close_look(seen, here, now);
-      pass.nested = inside;
-      own(seen, here, pass, true, now);
-      break;
-    case NewPass::kFeedsEpoch:
-      close_look(seen, here, now);
-      pass.nested = true;
-      pass.role = Pass::Role::kMember;
-      break;
-    case NewPass::kOpensEpoch:
-      close_look(seen, here, now);
-      settle(seen);
-      if (seen.step.is_open_innermost()) close_step(seen, here.thread, now);
-      seen.cycle.reset();
-      own(seen, here, pass, false, now);
-      break;
-  }
+  const NewPass found = judge_new_pass(evaluates, taken.validation, seen.in_pass_or_epoch(taken));
+  carry_out(seen, here, verdict_on(found), now, &pass);
   relate(seen, pass);
   return pass.evaluates;
 }
@@ -112,8 +71,12 @@ SONDE_COLD void follow(Seen& seen, Here here, Pass& pass, const Moment& now) {
   if (!can_follow(outer)) return;
   if (outer != nullptr) finish(seen, here.thread, *outer, now);
   if (seen.passes.innermost() != nullptr || seen.levels(here.stack).epoch) return;
-  own(seen, here, pass, false, now);
-  pass.nested = false;
+  reopen_epoch(seen, here, pass, now);
+}
+
+EpochOfFetch epoch_of(const Seen& seen, Here here, const Pass& pass) noexcept {
+  const bool counted = seen.counted.is_open() && record::is_innermost(seen.counted.scope);
+  return judge_epoch_of_fetch(pass, counted, seen.in_epoch(here.stack));
 }
 
 // A pass that is under way fetches its next batch. Returns whether this fetch belongs to a
@@ -125,42 +88,31 @@ bool resume_pass(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now
   pass.fetch.off = hint == Hint::kGradientsOff;
   if (pass.fetch.off) keep_what_waits(seen, here, pass);
   pass.relation.had_member = false;
-  switch (judge_next_fetch(pass, hint, seen.levels(here.stack).validation)) {
-    case NextFetch::kOfValidation:
-      if (!seen.leaves.only_loads()) settle(seen);
-      return true;
-    case NextFetch::kResumesValidation:
-      end_those_before(seen, here, pass, true, now);
-      make_room_for_check(seen, here, now);
-      settle(seen);
-      close_look(seen, here, now);
-      if (!seen.levels(here.stack).validation) own(seen, here, pass, true, now);
-      return true;
-    case NextFetch::kOfLook:
-      make_room_for_check(seen, here, now);
-      settle(seen);
-      open_look(seen, here, now);
-      return true;
-    case NextFetch::kOfTraining:
-      break;
-  }
-  if (pass.trained) pause_checks(seen, here, now);
-  const bool counted = seen.counted.is_open() && record::is_innermost(seen.counted.scope);
-  switch (judge_epoch_of_fetch(pass, counted, seen.in_epoch(here.stack))) {
-    case EpochOfFetch::kPresent:
-      return false;
-    case EpochOfFetch::kInsteadOfCounted:
-      end_counted(seen, here.thread, now);
-      break;
-    case EpochOfFetch::kItsOwn:
-      break;
-  }
-  own(seen, here, pass, false, now);
-  pass.nested = false;
-  return false;
+  const auto judge = [&](Question asked) {
+    if (asked == Question::kEpochOfFetch) return verdict_on(epoch_of(seen, here, pass));
+    return verdict_on(judge_next_fetch(pass, hint, seen.levels(here.stack).validation),
+                      pass.trained);
+  };
+  return place(seen, here, now, judge, &pass).event.checks;
 }
 
 }  // namespace
+
+void end_those_before(Seen& seen, Here here, const Pass& next, bool next_evaluates,
+                      const Moment& now) {
+  while (Pass* outer = seen.passes.innermost()) {
+    if (!is_over({.outer = *outer,
+                  .next = next,
+                  .next_evaluates = next_evaluates,
+                  .outer_open = record::is_open(outer->scope),
+                  .outer_owed = seen.passes.owed == outer,
+                  .outer_fed = seen.passes.has_fed(*outer, next),
+                  .steps_taken = outer->fetch.drained && seen.levels(*seen.stack).step,
+                  .done = seen.step.done()}))
+      return;
+    finish(seen, here.thread, *outer, now);
+  }
+}
 
 void place_fetch(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now) {
   begin_event(seen, here);
@@ -206,18 +158,10 @@ void exhaust(Seen& seen, Here here, Pass& pass, const Moment& now) {
   if (pass.fetch.drained) return;
   const Unfinished rest = judge_unfinished(pass);
   pass.batches.per_step = rest.per_step;
+  pass.fetch.left = rest.left;
   const NoMore found = judge_no_more(pass, rest.left, record::is_open(pass.scope));
-  if (found == NoMore::kLeftovers) {
-    pass.fetch.drained = true;
-    pass.fetch.left = rest.left;
-    seen.epochs.final_batch = pass.on_last();
-    return;
-  }
-  if (gone && pass.fetch.opened_step) cancel_step(seen);
-  if (found == NoMore::kEmptyScope && cancel(seen, pass.scope)) return forget(seen, pass);
-  if (pass.fetch.count == 1) pass.fetch.count = 2;  // the loader is empty: that is not a peek
-  finish(seen, here.thread, pass, now);
-  open_owed_step(seen, here, now);
+  if (gone && pass.fetch.opened_step && found != NoMore::kLeftovers) cancel_step(seen);
+  carry_out(seen, here, verdict_on(found), now, &pass);
 }
 
 }  // namespace sonde::hook

@@ -50,6 +50,10 @@ struct Seen {
                        const record::Lane& stack) const noexcept;
   bool stands_free(std::uint64_t parent) const noexcept;
   bool in_epoch(const record::Lane& stack) const noexcept;
+  // Is anything open that a new pass can feed: an epoch, or the scope of another pass?
+  bool in_pass_or_epoch(const Levels& taken) const noexcept {
+    return taken.epoch || passes.innermost() != nullptr || counted.is_open();
+  }
   // Is nothing in the step but leaves, which can be moved? Then the step can be taken back.
   bool holds_only_leaves(const record::ThreadState& thread) const noexcept {
     return others.untouched(thread) && !parents.has(step.handle().sequence);
