@@ -95,6 +95,25 @@ SONDE_COLD void end_step_by_hand(Seen& seen) {
   ++seen.passes.since_fetch;
 }
 
+// A backward has ended: what did it go through, and is the step done?
+SONDE_HOT void learn_from_backward(Seen& seen, Here here, const Moment& now) {
+  const bool unused =
+      seen.learnt.bare && (seen.leaves.watched() ? seen.leaves.none_used() : seen.learnt.hinted);
+  if (seen.running.decide) carry_out(seen, here, judge_graph(seen.evidence(here)), now);
+  if (!seen.learnt.steps_by_optimizer) [[unlikely]]
+    end_step_by_hand(seen);
+  seen.learnt.bare = seen.learnt.owner == Owner::kAny || unused;
+  seen.learnt.owner = Owner::kAny;
+}
+
+// Ends a forward or a backward that was a part of something else, or that failed.
+SONDE_APART void end_without_leaf(Seen& seen, Here here, ScopeHandle scope,
+                                  std::string_view error) {
+  const bool running = scope.sequence == seen.running.scope.sequence;
+  close_span(here.thread, scope, Moment(), error);
+  if (running) seen.running.scope = {};
+}
+
 }  // namespace
 
 // -- forward --
@@ -105,11 +124,7 @@ ScopeHandle Training::begin_forward(Here here, const Forward& forward) noexcept 
   const bool trains =
       forward.training || seen_.learnt.trains_in_eval || forward.owned == Owned::kNo;
   if (!seen_.step.done() && forward.gradients && trains && goes_on(seen_, here)) [[likely]] {
-    seen_.running.reading = {};
-    seen_.learnt.hinted = false;
-    seen_.running.module = forward.module;
-    seen_.learnt.owner = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNone;
-    place_plainly(seen_);
+    place_plainly(seen_, forward);
   } else {
     part = begin_other_forward(seen_, here, forward, now);
   }
@@ -127,13 +142,12 @@ bool Training::end_forward(Here here, const ScopeHandle& scope, bool failed,
                            std::string_view error) noexcept {
   if (failed) seen_.passes.note_failure();
   if (!scope) return false;
-  ScopeHandle mine = scope;
   if (scope.sequence != seen_.running.scope.sequence || failed) {
-    close_span(here.thread, mine, Moment(), error);
-    if (scope.sequence == seen_.running.scope.sequence) seen_.running.scope = {};
+    end_without_leaf(seen_, here, scope, error);
     seen_.others.touched = seen_.others.touched || failed;
     return false;
   }
+  ScopeHandle mine = scope;
   seen_.running.scope = {};
   end_leaf(seen_, here, mine, Leaf::Kind::kForward, Moment());
   end_event(seen_, here);
@@ -163,22 +177,13 @@ void Training::end_backward(Here here, const ScopeHandle& scope, bool failed,
                             std::string_view error) noexcept {
   if (failed) seen_.passes.note_failure();
   if (!scope) return;
+  if (scope.sequence != seen_.running.scope.sequence || failed)
+    return end_without_leaf(seen_, here, scope, error);
   ScopeHandle mine = scope;
-  if (scope.sequence != seen_.running.scope.sequence || failed) {
-    close_span(here.thread, mine, Moment(), error);
-    if (scope.sequence == seen_.running.scope.sequence) seen_.running.scope = {};
-    return;
-  }
   seen_.running.scope = {};
   const Moment now;
   end_leaf(seen_, here, mine, Leaf::Kind::kBackward, now);
-  const bool unused = seen_.learnt.bare &&
-                      (seen_.leaves.watched() ? seen_.leaves.none_used() : seen_.learnt.hinted);
-  if (seen_.running.decide) carry_out(seen_, here, judge_graph(seen_.evidence(here)), now);
-  if (!seen_.learnt.steps_by_optimizer) [[unlikely]]
-    end_step_by_hand(seen_);
-  seen_.learnt.bare = seen_.learnt.owner == Owner::kAny || unused;
-  seen_.learnt.owner = Owner::kAny;
+  learn_from_backward(seen_, here, now);
   end_event(seen_, here);
 }
 

@@ -41,6 +41,16 @@ SONDE_APART void place_optimizer(Seen& seen, Here here, OptimizerCall call, cons
         [&](Question asked) { return judge_optimizer(seen.evidence(here), call, asked); });
 }
 
+// An optimizer has stepped, and not as a part of another one's step.
+SONDE_HOT void note_taken(Seen& seen, const void* optimizer, const Moment& now) noexcept {
+  seen.step.note_done(now.ns);
+  if (seen.claims.announced > 0) return;  // a trainer's step shows no loop of the program's own
+  // In a step of the program's own, which begins and ends by itself.
+  if (!seen.step.is_open()) return;
+  if (seen.cycle.repeats(optimizer) || seen.cycle.taken() == 0) ++seen.passes.since_fetch;
+  seen.cycle.note(optimizer);
+}
+
 }  // namespace
 
 void Training::expect_optimizer(Here here, const void* optimizer) noexcept {
@@ -75,12 +85,7 @@ void Training::end_optimizer(Here here, std::uint64_t serial, bool completed,
   if (!completed) return seen_.passes.note_failure();
   if (seen_.optimizers.any()) return;  // this step is a part of another optimizer's
   ++g_taken;
-  seen_.step.note_done(now.ns);
-  if (seen_.claims.announced > 0) return;  // a trainer's step shows no loop of the program's own
-  // In a step of the program's own, which begins and ends by itself.
-  if (!seen_.step.is_open()) return;
-  if (seen_.cycle.repeats(id) || seen_.cycle.taken() == 0) ++seen_.passes.since_fetch;
-  seen_.cycle.note(id);
+  note_taken(seen_, id, now);
 }
 
 void Training::skip_step(Here here, const void* optimizer) noexcept {

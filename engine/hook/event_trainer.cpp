@@ -16,10 +16,7 @@ void Training::begin_trainer(Here here) noexcept {
   ++seen_.claims.trainers;
   const Moment now;
   begin_event(seen_, here);
-  if (seen_.step.done()) conclude(seen_, here, now);
-  pause_checks(seen_, here, now);
-  settle(seen_);
-  end_counted(seen_, here.thread, now);
+  make_room_for_trainer(seen_, here, now);
   end_event(seen_, here);
 }
 
@@ -32,7 +29,7 @@ void Training::end_closure(Here here) noexcept { seen_.optimizers.resume(here); 
 void Training::begin_announced(Here here) noexcept {
   const Moment now;
   begin_event(seen_, here);
-  end_before_trainer(seen_, here, now);
+  make_room_for_announced(seen_, here, now);
   end_event(seen_, here);
   ++seen_.claims.announced;
 }

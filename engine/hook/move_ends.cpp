@@ -35,7 +35,14 @@ void close_stale_optimizers(Seen& seen, ThreadState& thread, const Moment& now) 
   seen.passes.note_failure();
 }
 
-void end_before_trainer(Seen& seen, Here here, const Moment& now) {
+void make_room_for_trainer(Seen& seen, Here here, const Moment& now) {
+  if (seen.step.done()) conclude(seen, here, now);
+  pause_checks(seen, here, now);
+  settle(seen);
+  end_counted(seen, here.thread, now);
+}
+
+void make_room_for_announced(Seen& seen, Here here, const Moment& now) {
   close_stale_optimizers(seen, here.thread, now);
   if (seen.step.done()) conclude(seen, here, now);
   settle(seen);

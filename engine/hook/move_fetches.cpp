@@ -55,9 +55,10 @@ SONDE_COLD bool begin_pass(Seen& seen, Here here, Pass& pass, Hint hint, const M
   }
   const Levels taken = seen.levels(here.stack);
   const NewPass found = judge_new_pass(evaluates, taken.validation, seen.in_pass_or_epoch(taken));
-  carry_out(seen, here, verdict_on(found), now, &pass);
+  const Verdict verdict = verdict_on(found);
+  carry_out(seen, here, verdict, now, &pass);
   relate(seen, pass);
-  return pass.evaluates;
+  return verdict.event.checks;
 }
 
 // The last batches of the pass before this one have been trained with.
@@ -96,6 +97,23 @@ bool resume_pass(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now
   return place(seen, here, now, judge, &pass).event.checks;
 }
 
+// A pass begins where its iterator was made (the workers are started there), unless something else
+// was recorded in between. What came before the pass ends there.
+Moment beginning_of(const Pass& pass, Here here, const Moment& now) noexcept {
+  const bool direct = pass.begun.made_at == record::next_sequence(here.thread) &&
+                      pass.begun.made_depth == record::depth_of(here.stack);
+  return direct ? now.since(pass.begun.made_ns) : now;
+}
+
+void fetch_to_train(Seen& seen, Here here, const Pass& pass, const Moment& now) {
+  // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
+  // epoch, the pass that fetches stands for it.
+  const Pass* leading = seen.passes.innermost();
+  if (leading == nullptr || leading->evaluates) leading = &pass;
+  seen.epochs.final_batch = leading->fetched_all();
+  rotate_step(seen, here, now);
+}
+
 }  // namespace
 
 void end_those_before(Seen& seen, Here here, const Pass& next, bool next_evaluates,
@@ -119,26 +137,15 @@ void place_fetch(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now
   // A trainer's closure may fetch for itself; otherwise no program fetches inside an optimizer.
   if (!seen.optimizers.is_apart()) close_stale_optimizers(seen, here.thread, now);
   if (pass.seen != nullptr && pass.seen != &seen) leave(here.thread, pass);
-  // A pass begins where its iterator was made (the workers are started there), unless something
-  // else was recorded in between. What came before the pass ends there.
   const bool begins = pass.seen == nullptr;
-  const bool direct = begins && pass.begun.made_at == record::next_sequence(here.thread) &&
-                      pass.begun.made_depth == record::depth_of(here.stack);
-  const Moment start = direct ? now.since(pass.begun.made_ns) : Moment(now);
+  const Moment start = begins ? beginning_of(pass, here, now) : Moment(now);
   if (!seen.claims.everything()) conclude(seen, here, start, &pass);
   const bool checks = begins ? begin_pass(seen, here, pass, hint, start)
                              : resume_pass(seen, here, pass, hint, start);
   seen.passes.peeked = nullptr;
   seen.passes.note_fetch(pass);
   const std::uint64_t before = seen.step.handle().sequence;
-  if (!checks) {
-    // `leading` is the pass that makes the epoch. Where the program or a trainer has opened the
-    // epoch, the pass that fetches stands for it.
-    const Pass* leading = seen.passes.innermost();
-    if (leading == nullptr || leading->evaluates) leading = &pass;
-    seen.epochs.final_batch = leading->fetched_all();
-    rotate_step(seen, here, now);
-  }
+  if (!checks) fetch_to_train(seen, here, pass, now);
   pass.fetch.opened_step = seen.step.handle() && seen.step.handle().sequence != before;
   if (pass.fetch.opened_step) {
     seen.step.note_fetch(pass);

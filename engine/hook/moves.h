@@ -126,8 +126,10 @@ void conclude(Seen& seen, Here here, const Moment& now, const Pass* next = nullp
 // No program fetches inside a step of an optimizer: the steps under way are over, although nothing
 // has said so.
 void close_stale_optimizers(Seen& seen, record::ThreadState& thread, const Moment& now);
-// A trainer begins: what a loop before it has left open ends here.
-void end_before_trainer(Seen& seen, Here here, const Moment& now);
+// A trainer begins that opens the epochs, or one that announces everything: what a loop before it
+// has left open ends here.
+void make_room_for_trainer(Seen& seen, Here here, const Moment& now);
+void make_room_for_announced(Seen& seen, Here here, const Moment& now);
 // The session ends, and with it a loop that no event has ended.
 void end_loop(Seen& seen, Here here) noexcept;
 // The hooks are taken away: what they have opened ends here.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/hook/evidence.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
 #include "engine/hook/seen.h"
@@ -30,6 +31,15 @@ inline void place_plainly(Seen& seen) noexcept {
   seen.passes.fetched = false;
   seen.step.pass()->batches.used = true;
   if (!seen.leaves.empty()) settle(seen);
+}
+
+// The same, for a forward.
+inline void place_plainly(Seen& seen, const Forward& forward) noexcept {
+  seen.running.reading = {};
+  seen.learnt.hinted = false;
+  seen.running.module = forward.module;
+  seen.learnt.owner = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNone;
+  place_plainly(seen);
 }
 
 // The batch of this step is trained with.
