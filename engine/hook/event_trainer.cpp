@@ -1,10 +1,12 @@
 // What a trainer reports: where it begins and ends, and its steps and closures.
 #include <cstdint>
 
+#include "engine/hook/event.h"
 #include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
-#include "engine/hook/names.h"
+#include "engine/hook/seen.h"
+#include "engine/hook/step.h"
 #include "engine/hook/training.h"
 #include "engine/record/scope.h"
 
@@ -13,12 +15,9 @@ namespace sonde::hook {
 void Training::begin_trainer(Here here) noexcept {
   ++seen_.claims.trainers;
   const Moment now;
-  begin_event(here);
-  if (seen_.step.done()) conclude(here, now);
-  pause_checks(seen_, here, now);
-  settle(seen_);
-  end_counted(seen_, here.thread, now);
-  end_event(here);
+  begin_event(seen_, here);
+  make_room_for_trainer(seen_, here, now);
+  end_event(seen_, here);
 }
 
 void Training::end_trainer() noexcept {
@@ -27,22 +26,11 @@ void Training::end_trainer() noexcept {
 
 void Training::end_closure(Here here) noexcept { seen_.optimizers.resume(here); }
 
-// What a loop before the trainer has left open ends here, not around the trainer's epochs.
 void Training::begin_announced(Here here) noexcept {
   const Moment now;
-  begin_event(here);
-  close_stale_optimizers(here.thread, now);
-  if (seen_.step.done()) conclude(here, now);
-  settle(seen_);
-  close_look(seen_, here, now);
-  const auto over = [&] { return ends_for_trainer(seen_.passes.innermost()); };
-  if ((seen_.step.done() || over()) && seen_.step.is_open_innermost())
-    close_step(seen_, here.thread, now);
-  while (over() && record::is_innermost(seen_.passes.innermost()->scope))
-    finish(seen_, here.thread, *seen_.passes.innermost(), now);
-  if (seen_.counted.is_open() && record::is_innermost(seen_.counted.scope))
-    end_counted(seen_, here.thread, now);
-  end_event(here);
+  begin_event(seen_, here);
+  make_room_for_announced(seen_, here, now);
+  end_event(seen_, here);
   ++seen_.claims.announced;
 }
 
@@ -52,34 +40,27 @@ void Training::end_announced() noexcept {
 
 void Training::begin_step(Here here, std::int64_t index) noexcept {
   const Moment now;
-  begin_event(here);
+  begin_event(seen_, here);
   if (seen_.passes.checking() != nullptr)
     carry_out(seen_, here, judge_trained_check(seen_.evidence(here)), now);
   close_look(seen_, here, now);
   settle(seen_);
   prove(seen_);  // also when a frozen model is going to run first
-  if (!seen_.levels(here.stack).step) number_step(here, index, now);
-  end_event(here);
-}
-
-void Training::number_step(Here here, std::int64_t index, const Moment& now) {
-  if (seen_.step.goes_on()) {
-    record::relabel_scope(seen_.step.handle(), names().step, index);
-    seen_.step.renumber(index);
-    return;
-  }
-  if (seen_.step.is_open()) {
-    if (!seen_.step.is_on(here.stack) || !record::is_innermost(seen_.step.handle())) return;
-    close_step(seen_, here.thread, now);
-  }
-  open_step(seen_, here, index, now);
+  const Step& step = seen_.step;
+  const NumberedStep found =
+      judge_numbered_step({.step_open = step.is_open(),
+                           .done = step.done(),
+                           .closable = step.is_on(here.stack) && step.is_open_innermost(),
+                           .taken = seen_.levels(here.stack).step});
+  carry_out(seen_, here, verdict_on(found, index), now);
+  end_event(seen_, here);
 }
 
 void Training::end_step(Here here) noexcept {
   settle(seen_);
   if (!seen_.step.is_open() || !seen_.step.is_on(here.stack)) return;
   const Moment now;
-  close_stale_optimizers(here.thread, now);
+  close_stale_optimizers(seen_, here.thread, now);
   seen_.step.note_done();
   if (record::is_innermost(seen_.step.handle())) close_step(seen_, here.thread, now);
 }

@@ -181,6 +181,20 @@ struct FetchedInStep {
 };
 StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept;
 
+// Rule 8: a trainer begins a step and gives it a number. Which step is it?
+enum class NumberedStep : std::uint8_t {
+  kPresent,  // the one that is open
+  kNext,     // the next one, which begins
+  kTheirs,   // none of ours: steps are not ours to open, or the last one cannot be closed here
+};
+struct AnnouncedStep {
+  bool step_open = false;
+  bool done = false;      // the step has had its optimizer step
+  bool closable = false;  // the step is on this stack, and nothing is open inside it
+  bool taken = false;     // steps are not ours to open
+};
+NumberedStep judge_numbered_step(const AnnouncedStep& seen) noexcept;
+
 // Rule 3: a validation is about to begin. What becomes of the step?
 enum class Room : std::uint8_t {
   kStepGoesOn,  // it is around the validation, or there is none
@@ -272,5 +286,16 @@ bool ends_for_trainer(const PassEvidence* pass) noexcept;
 // The iterator that fetched ahead for the next epoch is gone. Is nothing left of the pass before
 // it, `outer`?
 bool has_nothing_left(const PassEvidence& outer, bool done) noexcept;
+
+// -- the moves that follow from these answers (judge_answers.cpp) --
+
+Verdict verdict_on(NewPass found) noexcept;
+// `trained`: the pass is certain to be trained with.
+Verdict verdict_on(NextFetch found, bool trained) noexcept;
+Verdict verdict_on(EpochOfFetch found) noexcept;
+Verdict verdict_on(StepOfFetch found) noexcept;
+Verdict verdict_on(NoMore found) noexcept;
+Verdict verdict_on(Ending found) noexcept;
+Verdict verdict_on(NumberedStep found, std::int64_t number) noexcept;
 
 }  // namespace sonde::hook

@@ -235,6 +235,7 @@ Verdict judge_forward(const Evidence& seen, Question from) noexcept {
     case Question::kWithoutLoader:
       return without_loader(seen);
     case Question::kNothing:
+    case Question::kEpochOfFetch:
       break;
   }
   return not_asked();

@@ -14,6 +14,13 @@ StepOfFetch judge_step_of_fetch(const FetchedInStep& seen) noexcept {
   return seen.taken ? StepOfFetch::kTheirs : StepOfFetch::kNext;  // rule 8
 }
 
+NumberedStep judge_numbered_step(const AnnouncedStep& seen) noexcept {
+  if (seen.taken) return NumberedStep::kTheirs;
+  if (!seen.step_open) return NumberedStep::kNext;
+  if (!seen.done) return NumberedStep::kPresent;
+  return seen.closable ? NumberedStep::kNext : NumberedStep::kTheirs;
+}
+
 Room judge_room(const StepBeforeCheck& seen) noexcept {
   if (!seen.innermost) return Room::kStepGoesOn;
   if (seen.done) return Room::kStepEnds;

@@ -102,6 +102,7 @@ Verdict judge_backward(const Evidence& seen, Question from) noexcept {
     case Question::kNothing:
     case Question::kOwedStep:
     case Question::kStepAfterRoom:
+    case Question::kEpochOfFetch:
       break;
   }
   return not_asked();
@@ -233,6 +234,7 @@ Verdict judge_optimizer(const Evidence& seen, const OptimizerCall& call, Questio
     case Question::kStepAfterRoom:
     case Question::kWithLoader:
     case Question::kWithoutLoader:
+    case Question::kEpochOfFetch:
       break;
   }
   return not_asked();

@@ -90,19 +90,6 @@ void end_inside(Seen& seen, ThreadState& thread, const Pass& pass, const Moment&
     close_step_around(seen, thread, now);
 }
 
-void close_scope_of(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
-  // A validation of nothing is taken back: all that was in it is the fetch that gave no batch.
-  const bool empty = pass.is_check() && record::is_open(pass.scope) &&
-                     record::is_innermost(pass.scope) &&
-                     record::next_sequence(thread) == pass.scope.sequence + 2;
-  if (empty && cancel(seen, pass.scope)) return;
-  if (seen.holds_program(pass.scope)) {
-    close_around(thread, pass.scope, now);
-  } else {
-    close_span(thread, pass.scope, now);
-  }
-}
-
 }  // namespace
 
 void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
@@ -118,22 +105,7 @@ void finish(Seen& seen, ThreadState& thread, Pass& pass, const Moment& now) {
     return forget(seen, pass);
   }
   end_inside(seen, thread, pass, now);
-  switch (judge_ending(pass)) {
-    case Ending::kPeek:
-      record::relabel_scope(pass.scope, names().peek, record::kNoIndex);
-      break;
-    case Ending::kEpoch:
-      report_epoch(seen, pass.scope.sequence);
-      seen.cycle.reset();
-      for (Pass* member : seen.passes.known)
-        member->relation.parted = member->role == Pass::Role::kMember;
-      break;
-    case Ending::kOther:
-      break;
-  }
-  close_scope_of(seen, thread, pass, now);
-  forget(seen, pass);
-  drop_closed(seen, false);
+  carry_out(seen, {thread, *seen.stack}, verdict_on(judge_ending(pass)), now, &pass);
 }
 
 void drop_closed(Seen& seen, bool by_program) noexcept {

@@ -48,13 +48,7 @@ void rotate_step(Seen& seen, Here here, const Moment& now) {
                            .done = step.done(),
                            .closable = step.is_on(here.stack) && step.is_open_innermost(),
                            .taken = seen.levels(here.stack).step});
-  if (found == StepOfFetch::kPresent) {
-    if (!seen.leaves.only_loads()) settle(seen);
-    return;
-  }
-  if (step.is_open()) close_step(seen, here.thread, now);
-  settle(seen);
-  if (found == StepOfFetch::kNext) open_step(seen, here, -1, now);
+  carry_out(seen, here, verdict_on(found), now);
 }
 
 void open_step(Seen& seen, Here here, std::int64_t index, const Moment& now) {

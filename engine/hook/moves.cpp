@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/hook/evidence.h"
 #include "engine/hook/judge.h"
 #include "engine/hook/moment.h"
+#include "engine/hook/names.h"
 #include "engine/hook/pass.h"
 #include "engine/hook/seen.h"
 #include "engine/hook/spans.h"
@@ -24,6 +26,7 @@ struct Moving {
   Here here;
   const Verdict& verdict;
   const Moment& now;
+  Pass* pass;        // that fetches or ends; nullptr: the move is not about such a pass
   bool made = true;  // false: see carry_out
 };
 
@@ -167,6 +170,40 @@ void split_iteration(Moving& move) {
   if (pass != nullptr && !pass->trained) pass->evaluates = true;
 }
 
+// -- a pass that fetches or ends --
+
+template <void (*kWork)(Seen&, Here, Pass&, const Moment&)>
+void of_pass(Moving& move) {
+  kWork(move.seen, move.here, *move.pass, move.now);
+}
+
+void fetch_here(Moving& move) {
+  if (!move.seen.leaves.only_loads()) settle(move.seen);
+}
+
+void fetch_in_no_step(Moving& move) {
+  if (move.seen.step.is_open()) close_step(move.seen, move.here.thread, move.now);
+  settle(move.seen);
+}
+
+void fetch_in_next_step(Moving& move) {
+  fetch_in_no_step(move);
+  open_step(move.seen, move.here, -1, move.now);
+}
+
+// -- a step that a trainer announces --
+
+void renumber_step(Moving& move) {
+  const std::int64_t number = move.verdict.about.number;
+  record::relabel_scope(move.seen.step.handle(), names().step, number);
+  move.seen.step.renumber(number);
+}
+
+void open_numbered_step(Moving& move) {
+  if (move.seen.step.is_open()) close_step(move.seen, move.here.thread, move.now);
+  open_step(move.seen, move.here, move.verdict.about.number, move.now);
+}
+
 }  // namespace make
 
 // -- the table --
@@ -217,6 +254,33 @@ constexpr std::array<Row, kMoves> kTable = {{
     {Move::kBeginAmongLeaves, {"begin_among_leaves", "step", "step"}, make::begin_among_leaves},
     {Move::kSplitIteration, {"split_iteration", "step", "look, step"}, make::split_iteration},
     {Move::kMarkEvaluation, {"mark_evaluation", "", ""}, make::mark_evaluation},
+    {Move::kFetchHere, {"fetch_here", "", ""}, make::fetch_here},
+    {Move::kFeedCheck, {"feed_check", "", ""}, make::of_pass<feed_check>},
+    {Move::kOpenCheck, {"open_check", "step, look", "check"}, make::of_pass<open_check>},
+    {Move::kFeedEpoch, {"feed_epoch", "look", ""}, make::of_pass<feed_epoch>},
+    {Move::kOpenEpoch, {"open_epoch", "step, look", "epoch"}, make::of_pass<open_epoch>},
+    {Move::kResumeCheck,
+     {"resume_check", "passes, step, look", "check"},
+     make::of_pass<resume_check>},
+    {Move::kFetchInLook, {"fetch_in_look", "step", "look"}, make::of_pass<fetch_in_look>},
+    {Move::kReplaceCounted,
+     {"replace_counted", "step, epoch", "epoch"},
+     make::of_pass<replace_counted>},
+    {Move::kReopenEpoch, {"reopen_epoch", "", "epoch"}, make::of_pass<reopen_epoch>},
+    {Move::kFetchInNextStep, {"fetch_in_next_step", "step", "step"}, make::fetch_in_next_step},
+    {Move::kFetchInNoStep, {"fetch_in_no_step", "step", ""}, make::fetch_in_no_step},
+    {Move::kKeepLeft, {"keep_left", "", ""}, make::of_pass<keep_left>},
+    {Move::kDropEmptyScope,
+     {"drop_empty_scope", "epoch or check", ""},
+     make::of_pass<drop_empty_scope>},
+    {Move::kFinishPass,
+     {"finish_pass", "step, epoch or check", "owed step"},
+     make::of_pass<finish_pass>},
+    {Move::kFinishPeek, {"finish_peek", "epoch or check", ""}, make::of_pass<finish_peek>},
+    {Move::kFinishEpoch, {"finish_epoch", "epoch", ""}, make::of_pass<finish_epoch>},
+    {Move::kFinishCheck, {"finish_check", "check", ""}, make::of_pass<finish_check>},
+    {Move::kRenumberStep, {"renumber_step", "", ""}, make::renumber_step},
+    {Move::kOpenNumberedStep, {"open_numbered_step", "step", "step"}, make::open_numbered_step},
 }};
 
 constexpr bool is_in_order() {
@@ -231,8 +295,8 @@ static_assert(is_in_order(), "one row for each Move, in the order of the enumera
 
 MoveText text_of(Move move) noexcept { return kTable[std::size_t(move)].text; }
 
-bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now) {
-  Moving move{seen, here, verdict, now};
+bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now, Pass* about) {
+  Moving move{seen, here, verdict, now, about};
   kTable[std::size_t(verdict.move)].make(move);
   Pass* pass = seen.step.pass();
   if (verdict.after.promote && pass != nullptr && !pass->trained) promote(seen, here, *pass);

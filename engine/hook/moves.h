@@ -33,16 +33,17 @@ struct MoveText {
 };
 MoveText text_of(Move move) noexcept;
 
-// False: a step was to begin, but a scope that the program has opened inside the last step is still
-// open.
-SONDE_APART bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now);
+// `about`: the pass that fetches or ends. The pass may be gone afterwards. False: a step was to
+// begin, but a scope that the program has opened inside the last step is still open.
+SONDE_APART bool carry_out(Seen& seen, Here here, const Verdict& verdict, const Moment& now,
+                           Pass* about = nullptr);
 // Asks until nothing is left to be asked, and carries every verdict out. Returns the last verdict.
 template <typename Judge>
-Verdict place(Seen& seen, Here here, const Moment& now, Judge judge) {
+Verdict place(Seen& seen, Here here, const Moment& now, Judge judge, Pass* about = nullptr) {
   Verdict verdict{.next = Question::kValidation};
   while (verdict.next != Question::kNothing) {
     verdict = judge(verdict.next);
-    if (!carry_out(seen, here, verdict, now)) verdict.event.pend = false;
+    if (!carry_out(seen, here, verdict, now, about)) verdict.event.pend = false;
   }
   return verdict;
 }
@@ -79,6 +80,60 @@ void forget(Seen& seen, Pass& pass);
 SONDE_COLD void drop_closed(Seen& seen, bool by_program = true) noexcept;
 // An epoch of ours ends, and its number is used up.
 void report_epoch(Seen& seen, std::uint64_t sequence) noexcept;
+
+// -- fetches (move_fetches.cpp) --
+
+// A fetch of this pass begins, and is not plain.
+SONDE_APART void place_fetch(Seen& seen, Here here, Pass& pass, Hint hint, const Moment& now);
+// A fetch has given no batch.
+SONDE_COLD void exhaust(Seen& seen, Here here, Pass& pass, const Moment& now);
+// Ends the passes that `next` shows to be over, although their iterators live.
+void end_those_before(Seen& seen, Here here, const Pass& next, bool next_evaluates,
+                      const Moment& now);
+
+// -- what a pass opens, feeds and ends, one function for each row of the table (move_roles.cpp) --
+
+SONDE_COLD void feed_check(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void open_check(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void feed_epoch(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void open_epoch(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void resume_check(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void fetch_in_look(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void replace_counted(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void reopen_epoch(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void keep_left(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void drop_empty_scope(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void finish_pass(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void finish_peek(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void finish_epoch(Seen& seen, Here here, Pass& pass, const Moment& now);
+SONDE_COLD void finish_check(Seen& seen, Here here, Pass& pass, const Moment& now);
+
+// -- passes that are left (move_leaving.cpp) --
+
+// The iterator is used on another stack from now on, or was freed.
+void leave(record::ThreadState& thread, Pass& pass) noexcept;
+SONDE_COLD void leave_all(Seen& seen, Here here) noexcept;
+// A model or an optimizer runs here, so this thread does not only fetch: its passes begin anew.
+inline void end_fetching_only(Seen& seen, Here here) noexcept {
+  if (seen.claims.fetches_for_trainer && seen.passes.fetch_depth == 0) [[unlikely]]
+    leave_all(seen, here);
+}
+
+// -- ends (move_ends.cpp) --
+
+// What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
+void conclude(Seen& seen, Here here, const Moment& now, const Pass* next = nullptr);
+// No program fetches inside a step of an optimizer: the steps under way are over, although nothing
+// has said so.
+void close_stale_optimizers(Seen& seen, record::ThreadState& thread, const Moment& now);
+// A trainer begins that opens the epochs, or one that announces everything: what a loop before it
+// has left open ends here.
+void make_room_for_trainer(Seen& seen, Here here, const Moment& now);
+void make_room_for_announced(Seen& seen, Here here, const Moment& now);
+// The session ends, and with it a loop that no event has ended.
+void end_loop(Seen& seen, Here here) noexcept;
+// The hooks are taken away: what they have opened ends here.
+void finish_everything(Seen& seen, Here here) noexcept;
 
 // -- what a pass turns out to be, against what it was taken for (move_turns.cpp) --
 

@@ -14,8 +14,8 @@ Pass::Pass(Here here, const void* source, std::uint64_t now) noexcept {
   begun.made_depth = record::depth_of(here.stack);
 }
 
-void Pass::begin(Training& on, Hint hint, std::uint64_t sequence) noexcept {
-  training = &on;
+void Pass::begin(Seen& on, Hint hint, std::uint64_t sequence) noexcept {
+  seen = &on;
   role = Role::kNone;
   trained = evaluates = nested = false;
   fetch.count = 0;
@@ -44,6 +44,13 @@ void Pass::note_use(std::uint32_t ahead) noexcept {
   batches.ever_used = true;
   batches.group = batches.idle;
   batches.ahead = ahead;
+}
+
+void Pass::skip_to_newest() noexcept {
+  // If the pass was used before, that was by an optimizer whose closure now runs the model.
+  if (!batches.ever_used) batches.group = batches.idle;
+  batches.ever_used = true;
+  batches.ahead = 0;
 }
 
 }  // namespace sonde::hook

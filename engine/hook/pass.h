@@ -15,7 +15,7 @@ enum class Fetched : std::uint8_t { kItem, kEnd, kError };
 // What suggests that a fetch belongs to an evaluation, before anything is done with its batch.
 enum class Hint : std::uint8_t { kNone, kModelInEval, kGradientsOff };
 
-class Training;
+struct Seen;
 
 // What was seen of a pass: plain values, which judge.h reads, and which events and moves write.
 struct PassEvidence {
@@ -119,9 +119,10 @@ struct PassEvidence {
   const void* source = nullptr;  // stands for the loader, only compared
 };
 
-// The Training that follows a pass. It comes first in a Pass, because every fetch looks at it.
+// Where a pass is known: the Seen of one stack. It comes first in a Pass, because every fetch looks
+// at it.
 struct Followed {
-  Training* training = nullptr;  // nullptr: none does yet, or none does any more
+  Seen* seen = nullptr;  // nullptr: nowhere yet, or nowhere any more
 };
 static_assert(sizeof(Followed) + offsetof(PassEvidence, load_at) == 128);
 
@@ -145,8 +146,8 @@ class alignas(64) Pass : public Followed, public PassEvidence {
   // How many batches the loader says it has; 0: it does not say.
   void set_length(std::uint64_t number) noexcept { fetch.length = number; }
 
-  // The first fetch begins, on this Training. Forgets everything that was known of the pass.
-  void begin(Training& on, Hint hint, std::uint64_t sequence) noexcept;
+  // The first fetch begins, on this stack. Forgets everything that was known of the pass.
+  void begin(Seen& on, Hint hint, std::uint64_t sequence) noexcept;
   void note_fetch() noexcept {
     ++fetch.count;
     batches.idle = batches.used ? 1 : batches.idle + 1;
@@ -161,6 +162,8 @@ class alignas(64) Pass : public Followed, public PassEvidence {
   // Something was done with the batches. `ahead`: if this is the first use, how many of them were
   // fetched ahead.
   void note_use(std::uint32_t ahead) noexcept;
+  // What runs next is called with the newest batch. If earlier ones are unused, they were skipped.
+  void skip_to_newest() noexcept;
 };
 
 }  // namespace sonde::hook

@@ -93,7 +93,7 @@ void Passes::remove(Pass& pass) {
   if (owed == &pass) owed = nullptr;
   pass.relation.again = pass.role != Pass::Role::kNone;
   pass.role = Pass::Role::kNone;
-  pass.training = nullptr;
+  pass.seen = nullptr;
   pass.scope = {};
   std::erase_if(kept, [&](const auto& one) { return one.get() == &pass; });
 }

@@ -6,38 +6,48 @@
 
 #include <cstdint>
 
+#include "engine/hook/evidence.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
-#include "engine/hook/training.h"
+#include "engine/hook/seen.h"
 #include "engine/record/stack.h"
 
 namespace sonde::hook {
 
 // Does a plain step go on? Nothing else has been recorded, opened or closed since its last event,
 // and no event is under way.
-inline bool Training::goes_on(Here here) const noexcept {
+inline bool goes_on(const Seen& seen, Here here) noexcept {
   const std::uint32_t depth = record::depth_of(here.stack);
-  if (!seen_.plain || depth != seen_.others.depth) return false;
-  const std::uint64_t other = (record::next_sequence(here.thread) ^ seen_.others.sequence) |
-                              seen_.optimizers.serial() |
+  if (!seen.plain || depth != seen.others.depth) return false;
+  const std::uint64_t other = (record::next_sequence(here.thread) ^ seen.others.sequence) |
+                              seen.optimizers.serial() |
                               std::uint64_t{record::top_of(here.stack, depth).is_closed()};
-  return other == 0 && !seen_.running.scope;
+  return other == 0 && !seen.running.scope;
 }
 
 // What runs now belongs to the step.
-inline void Training::place_plainly() noexcept {
-  seen_.running.pend = seen_.running.watch = seen_.running.decide = false;
-  seen_.passes.fetched = false;
-  seen_.step.pass()->batches.used = true;
-  if (!seen_.leaves.empty()) settle(seen_);
+inline void place_plainly(Seen& seen) noexcept {
+  seen.running.pend = seen.running.watch = seen.running.decide = false;
+  seen.passes.fetched = false;
+  seen.step.pass()->batches.used = true;
+  if (!seen.leaves.empty()) settle(seen);
+}
+
+// The same, for a forward.
+inline void place_plainly(Seen& seen, const Forward& forward) noexcept {
+  seen.running.reading = {};
+  seen.learnt.hinted = false;
+  seen.running.module = forward.module;
+  seen.learnt.owner = forward.owned == Owned::kYes ? Owner::kOptimizer : Owner::kNone;
+  place_plainly(seen);
 }
 
 // The batch of this step is trained with.
-inline void Training::prove_plainly() noexcept {
-  seen_.step.note_proven();
-  seen_.learnt.trains_in_eval =
-      seen_.learnt.trains_in_eval || (seen_.learnt.hinted && !seen_.learnt.bare);
-  seen_.step.pass()->batches.unproven = false;
+inline void prove_plainly(Seen& seen) noexcept {
+  seen.step.note_proven();
+  seen.learnt.trains_in_eval =
+      seen.learnt.trains_in_eval || (seen.learnt.hinted && !seen.learnt.bare);
+  seen.step.pass()->batches.unproven = false;
 }
 
 }  // namespace sonde::hook

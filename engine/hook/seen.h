@@ -26,6 +26,14 @@ namespace sonde::hook {
 struct OpenScope;  // judge.h
 
 struct Seen {
+  // Was all this seen in the session that is open?
+  bool of_this_session() const noexcept { return generation == record::generation(); }
+  // The same, and does this thread know of that session already?
+  bool is_current(const record::ThreadState& thread) const noexcept {
+    return generation == thread.generation && of_this_session();
+  }
+  // Does the stack still belong to the thread or task that all this was seen of?
+  bool of_this_tenancy() const noexcept { return tenancy == record::tenancy_of(*stack); }
   // Is this step or epoch one that was opened here, and not the program's own?
   bool opened(std::uint64_t sequence) const noexcept;
   // Does a trainer, or the program, have a scope of that level open, or has it claimed the level?
@@ -42,6 +50,10 @@ struct Seen {
                        const record::Lane& stack) const noexcept;
   bool stands_free(std::uint64_t parent) const noexcept;
   bool in_epoch(const record::Lane& stack) const noexcept;
+  // Is anything open that a new pass can feed: an epoch, or the scope of another pass?
+  bool in_pass_or_epoch(const Levels& taken) const noexcept {
+    return taken.epoch || passes.innermost() != nullptr || counted.is_open();
+  }
   // Is nothing in the step but leaves, which can be moved? Then the step can be taken back.
   bool holds_only_leaves(const record::ThreadState& thread) const noexcept {
     return others.untouched(thread) && !parents.has(step.handle().sequence);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/placement.h"
+#include "engine/hook/level.h"
 #include "engine/hook/listeners.h"
 #include "engine/hook/moment.h"
 #include "engine/hook/moves.h"
@@ -46,14 +47,13 @@ const Training* Training::on(const Lane& stack) noexcept {
   if (record::number_of(stack) >= g_trainings.size()) return nullptr;
   const Training* training = g_trainings[record::number_of(stack)].get();
   const bool current = training != nullptr && training->seen_.stack == &stack &&
-                       training->seen_.tenancy == record::tenancy_of(stack) &&
-                       training->of_this_session();
+                       training->seen_.of_this_tenancy() && training->seen_.of_this_session();
   return current ? training : nullptr;
 }
 
 void Training::begin_tenancy(Here here) noexcept {
   intern_names();
-  for (Pass* pass : seen_.passes.known) pass->training = nullptr;
+  for (Pass* pass : seen_.passes.known) pass->seen = nullptr;
   settle(seen_);
   seen_ = Seen();
   seen_.stack = &here.stack;
@@ -90,7 +90,7 @@ bool Training::only_fetches_for_another() const noexcept {
   const Claims& own = seen_.claims;
   if (own.announced > 0 || own.trainers > 0 || seen_.learnt.knows_training) return false;
   return std::ranges::any_of(g_trainings, [this](const auto& training) {
-    if (!training || training.get() == this || !training->of_this_session()) return false;
+    if (!training || training.get() == this || !training->seen_.of_this_session()) return false;
     const Claims& claims = training->seen_.claims;
     return claims.announced > 0 || claims.trainers > 0;
   });
@@ -98,25 +98,21 @@ bool Training::only_fetches_for_another() const noexcept {
 
 void Training::report_closed() noexcept {
   for (const auto& training : g_trainings) {
-    if (training && training->of_this_session()) drop_closed(training->seen_);
+    if (training && training->seen_.of_this_session()) drop_closed(training->seen_);
   }
 }
 
 void Training::conclude_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
-    if (!training || training->seen_.generation != thread.generation) continue;
-    const Here there{thread, *training->seen_.stack};
-    if (training->of_this_session() && record::tenancy_of(there.stack) == training->seen_.tenancy &&
-        !training->seen_.claims.everything())
-      training->end_loop(there);
-    settle(training->seen_);
+    if (training && training->seen_.generation == thread.generation)
+      end_loop(training->seen_, {thread, *training->seen_.stack});
   }
 }
 
 void Training::finish_all(ThreadState& thread) noexcept {
   for (const auto& training : g_trainings) {
-    if (training && training->seen_.generation == thread.generation && training->of_this_session())
-      training->finish_everything({thread, *training->seen_.stack});
+    if (training && training->seen_.is_current(thread))
+      finish_everything(training->seen_, {thread, *training->seen_.stack});
   }
 }
 

@@ -11,9 +11,9 @@
 // newest spans can be moved until it is certain where they belong (leaves.h). docs/hooks.md has the
 // rules.
 //
-// Training is told of events. What it has seen is in Seen. The pure functions in judge.h say what
-// follows from that, and the moves (moves.h) carry it out. For a step like the one before it,
-// nothing is asked (plain.h).
+// Training is only the door: it is told of events. What was seen is in Seen. The pure functions in
+// judge.h say what follows from that, and the moves (moves.h) carry it out. For a step like the one
+// before it, nothing is asked (plain.h).
 //
 // One Training belongs to one stack (of a thread or a task). The thread that runs the stack makes
 // all calls, one at a time (the host holds the GIL). Nothing here throws.
@@ -184,57 +184,9 @@ class alignas(64) Training {
            seen_.generation == here.thread.generation;
   }
   void begin_tenancy(Here here) noexcept;
-  bool of_this_session() const noexcept { return seen_.generation == record::generation(); }
-
   // Does a trainer run on another stack, and has nothing trained on this one?
   SONDE_COLD bool only_fetches_for_another() const noexcept;
-  // A model or an optimizer runs here, so this thread does not only fetch: its passes begin anew.
-  void end_fetching_only(Here here) noexcept {
-    if (seen_.claims.fetches_for_trainer && seen_.passes.fetch_depth == 0) [[unlikely]]
-      leave_all(here);
-  }
-  SONDE_COLD void leave_all(Here here) noexcept;
-
-  SONDE_APART void begin_event(Here here) noexcept;
-  SONDE_COLD void look_around(Here here) noexcept;
-  void end_event(Here here) noexcept { seen_.others.note(here); }
-
-  // -- what begins and is not plain (event_model.cpp, event_optimizer.cpp, event_fetch.cpp) --
   SONDE_APART void begin_other_fetch(Here here, Pass& pass, Hint hint, const Moment& now);
-  SONDE_APART bool begin_other_forward(Here here, const Forward& forward, const Moment& now);
-  SONDE_APART bool begin_other_backward(Here here, const Moment& now);
-  void note(const Verdict& verdict) noexcept;
-  SONDE_APART void place_forward(Here here, const Forward& forward, const Moment& now);
-  SONDE_APART void place_backward(Here here, const Moment& now);
-  SONDE_APART void place_optimizer(Here here, OptimizerCall call, const Moment& now);
-  SONDE_COLD void end_before_closure(Here here, const Moment& now);
-  SONDE_COLD void end_step_by_hand();
-  void close_stale_optimizers(record::ThreadState& thread, const Moment& now);
-  // What came before ends. `next`: a fetch of this pass ends it; nullptr: something else does.
-  void conclude(Here here, const Moment& now, const Pass* next = nullptr);
-  void number_step(Here here, std::int64_t index, const Moment& now);
-
-  // -- passes begin, go on and are left (event_pass.cpp) --
-  SONDE_COLD bool begin_pass(Here here, Pass& pass, Hint hint, const Moment& now);
-  bool resume_pass(Here here, Pass& pass, Hint hint, const Moment& now);
-  SONDE_COLD void end_passes_fetch(Here here, Pass& pass, const Moment& now);
-  void relate(Pass& pass);
-  void end_those_before(Here here, const Pass& next, bool next_evaluates, const Moment& now);
-  static void leave(record::ThreadState& thread, Pass& pass) noexcept;
-  void leave_here(Here here, Pass& pass) noexcept;
-  SONDE_COLD void follow(Here here, Pass& pass, const Moment& now);
-
-  // -- a step like the one before (plain.h) --
-  SONDE_COLD bool begins_plain(const Pass& pass) const noexcept;
-  bool goes_on(Here here) const noexcept;
-  void place_plainly() noexcept;
-  void prove_plainly() noexcept;
-  SONDE_HOT void begin_plain_fetch(Here here, Pass& pass, const Moment& now);
-
-  // -- the end of everything (event_end.cpp) --
-  void finish_everything(Here here) noexcept;
-  void end_loop(Here here) noexcept;
-  Moment last_known(Here here) const noexcept;
 
   Seen seen_;  // the only data; what plain steps look at comes first in it
 

@@ -43,11 +43,32 @@ enum class Move : std::uint8_t {
   kBeginAmongLeaves,    // the next step began among the leaves
   kSplitIteration,      // the step begins at the leaf `first`; what came before was a validation
   kMarkEvaluation,      // nothing trains with the batch of `fetched`, as far as is known
+  // About the pass that fetches or ends:
+  kFetchHere,        // the fetch belongs where it is
+  kFeedCheck,        // the pass begins in a validation that is not ours, and feeds it
+  kOpenCheck,        // the pass begins, and with it a validation
+  kFeedEpoch,        // the pass begins in an epoch, and feeds it
+  kOpenEpoch,        // the pass begins, and with it an epoch
+  kResumeCheck,      // the pass fetches again: its validation, which was paused, goes on
+  kFetchInLook,      // the fetch is a part of a validation without a loader
+  kReplaceCounted,   // the pass gets an epoch, which takes the place of one without a loader
+  kReopenEpoch,      // the pass gets an epoch, because the one that it fed is over
+  kFetchInNextStep,  // the fetch begins the next step
+  kFetchInNoStep,    // the last step is over, and the next one is not ours to open
+  kKeepLeft,         // the loader is exhausted, and batches are left to train with
+  kDropEmptyScope,   // the loader is exhausted, and the scope of the pass was opened for nothing
+  kFinishPass,       // the loader is exhausted, and the pass is over
+  kFinishPeek,       // the pass is over, and was only a peek
+  kFinishEpoch,      // the pass is over, and with it its epoch
+  kFinishCheck,      // the pass is over, and with it its validation
+  // About the step that a trainer announces:
+  kRenumberStep,      // the step that is open is the one, and gets its number
+  kOpenNumberedStep,  // the step begins
 };
-inline constexpr std::size_t kMoves = std::size_t(Move::kMarkEvaluation) + 1;
+inline constexpr std::size_t kMoves = std::size_t(Move::kOpenNumberedStep) + 1;
 
-// What is to be asked when the move is made, about the forward, backward or optimizer step that
-// begins: the event.
+// What is to be asked when the move is made, about the fetch, forward, backward or optimizer step
+// that begins: the event.
 enum class Question : std::uint8_t {
   kNothing,        // nothing: the verdict is the last
   kValidation,     // the first: is a validation under way, and does the event belong to it?
@@ -57,6 +78,7 @@ enum class Question : std::uint8_t {
   kLoader,         // are batches left of a loader that is exhausted?
   kWithLoader,     // where does the event belong in a loop over a loader?
   kWithoutLoader,  // where does the event belong in a loop without a loader?
+  kEpochOfFetch,   // in which epoch is a fetch that belongs to training?
 };
 
 // A move may divide the leaves: those from About::first on leave the scope that it ends. These are
@@ -70,18 +92,20 @@ struct Verdict {
   Move move = Move::kStay;
   Question next = Question::kNothing;
 
-  // The leaves that the move is about.
+  // The leaves that the move is about, or the step.
   struct About {
     std::size_t first = kAllLeave;  // the first that leaves, or the first that trains
     bool loads = false;             // the fetches among them belong to the scope that begins
+    std::int64_t number = -1;       // of the step
   };
   About about = {};
 
-  // How the forward or backward that begins is to end. Only the last verdict counts.
+  // What is to become of the event that begins. Only the last verdict counts.
   struct Event {
-    bool pend = false;    // as a leaf: where it belongs is not certain yet
+    bool pend = false;    // it ends as a leaf: where it belongs is not certain yet
     bool watch = false;   // a forward: autograd is asked whether a backward goes through it
     bool decide = false;  // a backward: it decides about the forwards before it (judge_graph)
+    bool checks = false;  // a fetch: it belongs to a validation, so it is in no step
   };
   Event event = {};
 
