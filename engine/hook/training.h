@@ -80,6 +80,8 @@ class alignas(64) Training {
   // What runs next is called with the newest batch of this pass. If earlier batches of the pass are
   // unused, they were skipped.
   void use_newest(Pass& pass) noexcept;
+  // Was this pass last fetched on this stack?
+  bool has(const Pass& pass) const noexcept { return pass.seen == &seen_; }
   // Something that has no span has used the batches that were fetched.
   void use_unseen() noexcept { seen_.passes.use_batches(); }
   // The iterator is exhausted or dropped. May be called from another thread.

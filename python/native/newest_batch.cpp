@@ -58,7 +58,7 @@ void NewestBatches::drop(Goes goes) noexcept {
 void NewestBatches::compare(hook::Training& training, PyObject* const* args,
                             Py_ssize_t count) noexcept {
   const auto ours = std::ranges::find_if(
-      kept(), [&](const Kept& each) { return each.pass->training == &training; });
+      kept(), [&](const Kept& each) { return training.has(*each.pass); });
   if (ours == kept().end()) return;
   std::vector<PyObject*> fetched, given;
   collect(ours->batch.get(), kDepth, fetched);
@@ -69,7 +69,7 @@ void NewestBatches::compare(hook::Training& training, PyObject* const* args,
 }
 
 void NewestBatches::keep(hook::Pass& pass, PyObject* batch) noexcept {
-  drop([&](const Kept& each) { return each.pass->training == pass.training; });
+  drop([&](const Kept& each) { return each.pass->seen == pass.seen; });
   kept().push_back({&pass, Ref(Py_NewRef(batch))});
   any_ = true;
 }
@@ -77,7 +77,7 @@ void NewestBatches::keep(hook::Pass& pass, PyObject* batch) noexcept {
 void NewestBatches::drop_before(const hook::Pass& fetching) noexcept {
   // A pass whose session is over belongs to no training loop.
   drop([&](const Kept& each) {
-    return each.pass->training == fetching.training || each.pass->training == nullptr;
+    return each.pass->seen == fetching.seen || each.pass->seen == nullptr;
   });
 }
 
