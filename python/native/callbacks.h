@@ -22,8 +22,8 @@ bool on_main_thread() noexcept;
 void pass_on() noexcept;
 
 // For callbacks that do not handle their own errors, and wherever objects of the program are asked
-// for something (an attribute, a length, a repr): deals with the exception that was raised. True: it
-// was an error; it is dropped, and the caller counts it. False: it was an interrupt such as
+// for something (an attribute, a length, a repr): deals with the exception that was raised. True:
+// it was an error; it is dropped, and the caller counts it. False: it was an interrupt such as
 // KeyboardInterrupt, which is passed on to the program, or nothing was raised.
 bool drop_error() noexcept;
 
