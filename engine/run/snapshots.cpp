@@ -66,6 +66,7 @@ bool SnapshotSearch::wanted(const model::Epoch& epoch, const model::TensorStats&
   if (epoch.index != model::kNone) indexes_.insert(epoch.index);
   if (query_.epoch && epoch.index != *query_.epoch) return false;
   if (!(tensor.gradient() ? query_.gradients : query_.weights)) return false;
+  choice_.insert(*name);
   return query_.tensor.empty() || ::fnmatch(query_.tensor.c_str(), name->c_str(), 0) == 0;
 }
 
@@ -91,8 +92,8 @@ Missing SnapshotSearch::missing() const {
     for (const std::int64_t index : indexes_) epoch.there.push_back(std::to_string(index));
     return epoch;
   }
-  if (!query_.tensor.empty())
-    return {Missing::What::kTensor, query_.tensor, {names_.begin(), names_.end()}};
+  if (!choice_.empty())
+    return {Missing::What::kTensor, query_.tensor, {choice_.begin(), choice_.end()}};
   return {query_.weights ? Missing::What::kWeights : Missing::What::kGradients, {}, {}};
 }
 

@@ -76,6 +76,8 @@ class SnapshotSearch {
   // The names of tensors and the epochs that the wanted runs and ranks have.
   std::set<std::string, std::less<>> names_;
   std::set<std::int64_t> indexes_;
+  // The names from which the pattern could choose: of the wanted epoch and kind.
+  std::set<std::string_view> choice_;
 };
 
 // All records that are wanted.

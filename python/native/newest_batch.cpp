@@ -57,8 +57,8 @@ void NewestBatches::drop(Goes goes) noexcept {
 
 void NewestBatches::compare(hook::Training& training, PyObject* const* args,
                             Py_ssize_t count) noexcept {
-  const auto ours = std::ranges::find_if(
-      kept(), [&](const Kept& each) { return training.has(*each.pass); });
+  const auto ours =
+      std::ranges::find_if(kept(), [&](const Kept& each) { return training.has(*each.pass); });
   if (ours == kept().end()) return;
   std::vector<PyObject*> fetched, given;
   collect(ours->batch.get(), kDepth, fetched);

@@ -85,8 +85,8 @@ assert "forward" in seen(handle)
     [
         (3, "TypeError", "hook_options must be a mapping of mappings"),
         ({"torch": 3}, "TypeError", "hook_options must be a mapping of mappings"),
-        ({"torch": {"colour": 1}}, "ValueError", "hook_options['torch']['colour']: no hook has an option"),
-        ({"jax": {"modules": True}}, "ValueError", "hook_options['jax']['modules']: no hook has an option"),
+        ({"torch": {"colour": 1}}, "ValueError", "['torch']['colour']: no hook has an option"),
+        ({"jax": {"modules": True}}, "ValueError", "['jax']['modules']: no hook has an option"),
         ({"torch": {"epoch_steps": 0}}, "ValueError", "must be a whole number from 1 on"),
         ({"torch": {"modules": 1}}, "ValueError", "must be True or False"),
     ],

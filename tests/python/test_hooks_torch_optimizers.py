@@ -123,9 +123,9 @@ def test_the_inner_of_two_steps_raises(hooked):
                 self.error = error
                 with ci.scope("handler"):
                     pass
-            with torch.autograd.profiler.record_function("of the program"), suppress(KeyError):
-                with torch.autograd.profiler.record_function("Optimizer.zero_grad"):
-                    raise KeyError
+            block = torch.autograd.profiler.record_function
+            with block("of the program"), suppress(KeyError), block("Optimizer.zero_grad"):
+                raise KeyError
 
     inner = Broken(loop.model.parameters(), lr=0.1)
     Outer(loop.model.parameters(), lr=0.1).step()

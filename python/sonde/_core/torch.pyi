@@ -46,9 +46,7 @@ def iterate_loader(
 def time_backward(original: Callable[..., object]) -> Callable[..., object]:
     """A callable that does what original does inside a backward span."""
 
-def begin_optimizer(
-    optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]
-) -> None:
+def begin_optimizer(optimizer: object, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """torch's global optimizer hook before a step."""
 
 def end_optimizer(optimizer: object, args: object, kwargs: object) -> None:

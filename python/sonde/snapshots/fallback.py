@@ -6,10 +6,12 @@ exact counts. Everything stays on the device until all tensors are done; then th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 
-class Numbers(NamedTuple):
+@dataclass(slots=True)
+class Numbers:
     """The statistics of one tensor. ``_core`` reads them by these names.
 
     ``_measure`` returns them in this order: those that are floats, then those that are counts.
@@ -44,10 +46,13 @@ def measure(tensors: list[Any]) -> list[Numbers]:
         found = [_measure(torch, tensor.detach(), wide) for tensor in tensors]
         reals = torch.stack([reals for reals, _ in found]).cpu().tolist()
         counts = torch.stack([counts for _, counts in found]).cpu().tolist()
-    return [
-        Numbers(*(real if count[0] else [0.0] * 5), *count[:5], count[5:])
-        for real, count in zip(reals, counts, strict=True)
-    ]
+    return [_numbers(real, count) for real, count in zip(reals, counts, strict=True)]
+
+
+def _numbers(reals: list[float], counts: list[int]) -> Numbers:
+    mean, std, low, high, norm = reals if counts[0] else [0.0] * 5
+    count, nan, inf, zero, minus_inf, *bins = counts
+    return Numbers(mean, std, low, high, norm, count, nan, inf, zero, minus_inf, bins)
 
 
 def _measure(torch: Any, tensor: Any, wide: Any) -> tuple[Any, Any]:

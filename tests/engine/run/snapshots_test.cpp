@@ -67,6 +67,9 @@ TEST(Tensors, SayWhyThereAreNone) {
   EXPECT_EQ(other.missing.what, What::kTensor);
   EXPECT_EQ(other.missing.there, (Names{"a", "b"}));
   EXPECT_TRUE(other.reasons.empty());
+  const NoRecords gradients =
+      read_tensors(source, {.choice = {}, .tensor = "a", .epoch = {}, .weights = false}).none;
+  EXPECT_EQ(gradients.missing.what, What::kGradients) << "there are only weights";
 
   MemorySource off;
   model::Batch batch;
