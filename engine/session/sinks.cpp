@@ -73,7 +73,9 @@ bool Sinks::store(const std::shared_ptr<const OutgoingBatch>& batch) noexcept {
 }
 
 std::shared_ptr<OutgoingBatch> Sinks::deliver(std::shared_ptr<OutgoingBatch> batch) noexcept {
-  if (deliveries_.empty()) return batch;
+  // The pointers that there are without deliveries are this one and those of sinks that are served
+  // on this thread.
+  if (deliveries_.empty()) return batch.use_count() == 1 ? std::move(batch) : nullptr;
   guarded("delivery", [&] {
     const std::size_t bytes = batch->bytes();
     for (const auto& each : deliveries_) each->accept(batch, bytes);
