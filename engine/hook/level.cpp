@@ -9,9 +9,9 @@
 namespace sonde::hook {
 
 std::uint64_t open_level(const record::Lane& stack, std::uint32_t name) noexcept {
-  static const std::uint32_t step = record::intern(base::kStep);
-  static const std::uint32_t batch = record::intern(base::kBatch);
-  const std::uint32_t other = name == step ? batch : name;
+  static const std::uint32_t kStepName = record::intern(base::kStep);
+  static const std::uint32_t kBatchName = record::intern(base::kBatch);
+  const std::uint32_t other = name == kStepName ? kBatchName : name;
   const record::ScopeView scope = record::innermost_where(
       stack, [&](record::ScopeView open) { return open.name() == name || open.name() == other; });
   return scope ? scope.sequence() : 0;

@@ -1,6 +1,7 @@
 #include "engine/report/ending.h"
 
 #include <string>
+#include <string_view>
 
 #include "engine/base/attr_names.h"
 #include "engine/line/line.h"

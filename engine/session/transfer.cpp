@@ -20,6 +20,7 @@
 #include "engine/record/journal.h"
 #include "engine/session/counters.h"
 #include "engine/session/drainer.h"
+#include "engine/session/outgoing_batch.h"
 #include "engine/session/standstill.h"
 
 namespace sonde::session {
