@@ -2,7 +2,7 @@
 
 A program may call the parts of its model one by one (``agent.actor(x)``, ``agent.critic(x)``), or a
 method other than ``forward``. A part does not know its parent, so all modules of the process are
-searched: once for each optimizer, which takes some ten milliseconds.
+searched: once for each optimizer, which takes 10 to 30 milliseconds.
 """
 
 from __future__ import annotations
