@@ -62,7 +62,7 @@ snapshot::Statistics from_numbers(nb::handle numbers) {
   read(out.min, "min");
   read(out.max, "max");
   read(out.norm, "norm");
-  read(out.count, "count");
+  read(out.count, "finite_count");
   read(out.nan_count, "nan_count");
   read(out.inf_count, "inf_count");
   read(out.zero_count, "zero_count");

@@ -6,12 +6,10 @@ exact counts. Everything stays on the device until all tensors are done; then th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """The statistics of one tensor. ``_core`` reads them by these names.
 
     ``_measure`` returns them in this order: those that are floats, then those that are counts.
@@ -22,7 +20,7 @@ class Numbers:
     min: float
     max: float
     norm: float
-    count: int
+    finite_count: int
     nan_count: int
     inf_count: int
     zero_count: int
