@@ -11,7 +11,7 @@ namespace {
 // two, and any thread may be reading one, also while the process runs its static destructors. No
 // lock, so a forked child can go on where its parent was.
 struct Known {
-  const Face face;
+  const Face face = {};
   const Known* next = nullptr;
 };
 struct Faces {
