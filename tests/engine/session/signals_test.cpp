@@ -19,15 +19,16 @@
 
 namespace {
 std::atomic<bool> g_raise_in_timer{false};
+// Looked up before main(): signal handlers call it, and dlsym() must not run in one.
+using SetTimer = int (*)(timer_t, int, const itimerspec*, itimerspec*);
+const auto g_set_timer = reinterpret_cast<SetTimer>(::dlsym(RTLD_NEXT, "timer_settime"));
 }  // namespace
 
 // Stands in for that of the C library, so that a test can send a signal at this moment.
 extern "C" int timer_settime(timer_t timer, int flags, const itimerspec* value,
                              itimerspec* old) noexcept {
   if (g_raise_in_timer.exchange(false)) ::raise(SIGTERM);
-  using Function = int (*)(timer_t, int, const itimerspec*, itimerspec*);
-  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "timer_settime"));
-  return real(timer, flags, value, old);
+  return g_set_timer(timer, flags, value, old);
 }
 
 namespace sonde::session {
